@@ -1,0 +1,1 @@
+"""From a bundle to a diagnosis, in pure steps: align, attribute, derive, match, prescribe."""

@@ -1,0 +1,1 @@
+"""What a launch command will really start, as far as settings alone decide it."""

@@ -1,0 +1,93 @@
+"""What was handed over, and what reading it once gave."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from firstfault.model.event import Event, Place, ProcessExit, Progress, Traceback
+from firstfault.model.fact import Fact, Setting
+
+SourceKind = Literal[
+    "log",
+    "error_file",
+    "accelerate_config",
+    "deepspeed_config",
+    "command",
+    "environment",
+    "nvidia_smi",
+    "kernel",
+    "slurm",
+    "kubernetes",
+    "vitals",
+    "prose",
+    "python",
+    "binary",
+    "empty",
+    "unknown",
+]
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was handed over. `path` is what the user typed or would open; `id` is unique (`paste.txt#2`).
+
+    A part of a paste starts at `first_line` (from 1) and `first_offset` of the paste. `begins` and `ends` say whether the
+    source is complete at that side as far as one can tell: a cut paste, a truncated gzip, a log that stops in mid-line are not.
+    """
+
+    id: str
+    path: str
+    kind: SourceKind
+    place: Place = Place()
+    size_bytes: int = 0
+    lines: int = 0
+    first_line: int = 1
+    first_offset: int = 0
+    begins: bool = True
+    ends: bool = True
+
+
+class Note(msgspec.Struct, frozen=True):
+    """Something that was not read, or only in part, and why. `fatal` if nothing of that input could be used."""
+
+    where: str
+    what: str
+    fatal: bool = False
+
+
+class RankEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How a rank's part of a source ends: its last non-empty line."""
+
+    place: Place
+    text: str
+    line: int
+    offset: int
+
+
+class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of reading one source once. A pure function of the source's bytes and name.
+
+    `text` is kept for small configs and commands only (a fix edits them); `ranks` are the global ranks whose lines stand in it.
+    `finished` is true if an end-of-training line was seen.
+    """
+
+    source: Source
+    events: tuple[Event, ...] = ()
+    tracebacks: tuple[Traceback, ...] = ()
+    exits: tuple[ProcessExit, ...] = ()
+    progress: tuple[Progress, ...] = ()
+    settings: tuple[Setting, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    ends: tuple[RankEnd, ...] = ()
+    ranks: tuple[int, ...] = ()
+    text: str | None = None
+    notes: tuple[Note, ...] = ()
+
+
+class Bundle(msgspec.Struct, frozen=True, kw_only=True):
+    """All sources of one investigation, in the order in which they were handed over."""
+
+    reports: tuple[SourceReport, ...]
+    notes: tuple[Note, ...] = ()
+    elapsed_s: float = 0.0

@@ -1,0 +1,1 @@
+"""Turns a diagnosis or an entry into text: terminal, JSON, Markdown, HTML, patch."""

@@ -1,0 +1,41 @@
+"""The checks, as `nox -s lint tests` runs them locally and `.ci/run` in CI; `nox -s full` holds the slow rest."""
+
+from __future__ import annotations
+
+import nox
+
+nox.options.sessions = ["lint", "tests"]
+nox.options.reuse_existing_virtualenvs = True
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, types, import layers, file lengths and the encyclopedia's own lint."""
+    session.install("-e", ".[dev]")
+    session.run("ruff", "format", "--check", "src", "tests", "bench", "noxfile.py", "hatch_build.py")
+    session.run("ruff", "check", "src", "tests", "bench", "noxfile.py", "hatch_build.py")
+    session.run("mypy")
+    session.run("lint-imports")
+    session.run("firstfault", "encyclopedia", "lint")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Everything that is quick: the default of a contributor."""
+    session.install("-e", ".[test]")
+    session.run("pytest", "-m", "not full", *session.posargs)
+
+
+@nox.session
+def full(session: nox.Session) -> None:
+    """All tests, with the slow ones: fresh virtual environments, a built wheel, the README's first block."""
+    session.install("-e", ".[test]")
+    session.install("build")
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Throughput and memory against the named yardsticks (prints figures, decides nothing)."""
+    session.install("-e", ".")
+    session.run("python", "bench/scan.py", *session.posargs)

@@ -29,9 +29,9 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
 
     `pattern` is the confirm expression over one line (ANSI stripped), in the common subset of Python, JavaScript and RE2;
     `then` are further expressions searched in order in the rest of that line and the following lines (each may be absent).
-    `holes` gives the kind of each named group. `literal` (six bytes or more) always stands in a matching line: the prefilter finds it.
-    `event` is the name that conditions use; `fault_class` a class of the causal table. `facts` maps a fact to a capture
-    (`{name}`) or to a constant. Signals of role `progress` are sampled by the scan.
+    `holes` gives the kind of each named group. `literal` (six bytes or more) always stands in a matching line: the prefilter
+    finds it. `event` is the name that conditions use; `fault_class` a class of the causal table. `facts` maps a fact to a
+    capture (`{name}`) or to a constant. Signals of role `progress` are sampled by the scan.
     """
 
     id: str
@@ -54,8 +54,9 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
 class FactSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the closed list of facts.
 
-    `type`: bool, int, float, str, path, bytes, rank, text, `int list`, `enum` or `enum list` (then `values`). `unit` is plain words.
-    `ask`, `obtain`, `cost` make the missing-fact answer; `producer` names who makes the fact (`signals`, `ingest`, `engine/derive/frames` ...).
+    `type`: bool, int, float, str, path, bytes, rank, text, `int list`, `enum` or `enum list` (then `values`).
+    `unit` is plain words. `ask`, `obtain`, `cost` make the missing-fact answer; `producer` names who makes the fact
+    (`signals`, `ingest`, `engine/derive/frames` ...).
     """
 
     name: str

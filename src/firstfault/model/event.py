@@ -70,6 +70,8 @@ class Frame(msgspec.Struct, frozen=True):
 class ExceptionBlock(msgspec.Struct, frozen=True, kw_only=True):
     """One exception of a chain: its type, its message (all lines) and its frames, outermost first.
 
+    `span` is the exception line (`Type: message`), `end_offset` the byte behind the last line of the message; a cut block
+    without such a line has an empty type and the span of its last frame.
     `whole` is true if the block begins with a header and nothing was cut between header and exception line.
     """
 
@@ -104,7 +106,9 @@ class ProcessExit(msgspec.Struct, frozen=True, kw_only=True):
 
     `code` is the exit code (negative: signal number, as torchelastic prints it; None: unknown).
     `by_launcher` is true for a line in which the launcher says that it sends the signal to this pid.
-    `reporter` names the kind of text: elastic, srun, kubernetes, accelerate, deepspeed, spawn, kernel, shell.
+    `reporter` names the kind of text: elastic, srun, slurm, kubernetes, accelerate, deepspeed, spawn, kernel, shell.
+    `first_observed` marks the entry that torchelastic calls the root cause: the earliest time *seen* on that node.
+    `tasks` are Slurm task numbers, which are ranks where one task is started for each rank.
     """
 
     place: Place
@@ -114,6 +118,8 @@ class ProcessExit(msgspec.Struct, frozen=True, kw_only=True):
     span: SourceSpan
     text: str
     source_id: str = ""
+    first_observed: bool = False
+    tasks: tuple[int, ...] = ()
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,153 @@
+"""Which files an input means: files, folders, standard input."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from msgspec.structs import replace
+
+from firstfault.ingest.filename import places_of
+from firstfault.ingest.handed import Handed
+from firstfault.model.bundle import Note
+
+MAX_FILES = 20_000
+MAX_DEPTH = 40
+STDIN_KEPT_BYTES = 4 << 20
+"""Standard input is kept up to here; the rest is streamed."""
+
+_SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "venv", "site-packages", "lost+found"})
+_NEVER_TEXT = (
+    *(
+        ".safetensors",
+        ".pt",
+        ".pth",
+        ".ckpt",
+        ".onnx",
+        ".npy",
+        ".npz",
+        ".parquet",
+        ".arrow",
+        ".h5",
+        ".hdf5",
+        ".tfrecord",
+        ".bin",
+    ),
+    *(".png", ".jpg", ".jpeg", ".gif", ".pdf", ".mp4", ".wav", ".so", ".o", ".pyc", ".whl", ".sqlite", ".db"),
+    *(".zip", ".tar", ".tgz", ".7z", ".bz2", ".xz"),
+)
+"""What a folder also holds and nobody means to hand over: weights, data, pictures, archives."""
+
+
+def discover(inputs: Sequence[str | Path], *, stdin: BinaryIO | None = None) -> tuple[tuple[Handed, ...], tuple[Note, ...]]:
+    """Everything that `inputs` mean, in the order given (folders: natural order), and notes on what was left out and why."""
+    notes: list[Note] = []
+    found: list[Handed] = []
+    seen: set[tuple[int, int]] = set()
+    for item in inputs:
+        if str(item) == "-":
+            found.extend(_read_stdin(stdin, notes))
+            continue
+        before = len(found)
+        path = Path(item)
+        for file, info in _files(path, notes):
+            identity = (info.st_dev, info.st_ino)
+            if identity in seen and info.st_ino:
+                notes.append(Note(str(file), "already handed over: the same file is read once"))
+                continue
+            seen.add(identity)
+            if len(found) >= MAX_FILES:
+                notes.append(Note(str(item), f"more than {MAX_FILES} files: the rest was not read"))
+                break
+            found.append(Handed(path=file.as_posix(), location=file, size_bytes=info.st_size))
+        if len(found) == before and path.is_dir():
+            notes.append(
+                Note(str(item), "the folder holds no file that could be a log, a configuration or a command", fatal=True)
+            )
+    places = places_of([handed.path for handed in found])
+    placed = tuple(replace(handed, place=place) for handed, place in zip(found, places, strict=True))
+    return placed, tuple(notes)
+
+
+def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
+    """A sort key under which `rank_2` comes before `rank_10`."""
+    return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", text) if part)
+
+
+def _read_stdin(stdin: BinaryIO | None, notes: list[Note]) -> Iterator[Handed]:
+    stream = stdin if stdin is not None else sys.stdin.buffer
+    try:
+        data = stream.read(STDIN_KEPT_BYTES + 1)
+    except OSError as error:
+        notes.append(Note("-", _reason(error), fatal=True))
+        return
+    more = len(data) > STDIN_KEPT_BYTES
+    yield Handed(path="-", data=data, stream=stream if more else None, size_bytes=len(data))
+
+
+def _files(path: Path, notes: list[Note]) -> Iterator[tuple[Path, os.stat_result]]:
+    """The readable regular files that `path` means, itself or below it."""
+    try:
+        info = path.stat()
+    except (OSError, ValueError) as error:
+        notes.append(Note(str(path), _reason(error), fatal=True))
+        return
+    if stat.S_ISDIR(info.st_mode):
+        yield from _files_below(path, {(info.st_dev, info.st_ino)}, 0, notes)
+    elif stat.S_ISREG(info.st_mode):
+        yield path, info
+    else:
+        notes.append(Note(str(path), f"is a {_kind_of(info.st_mode)}, not a file: not read", fatal=True))
+
+
+def _files_below(
+    folder: Path, above: set[tuple[int, int]], depth: int, notes: list[Note]
+) -> Iterator[tuple[Path, os.stat_result]]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: natural_key(entry.name))
+    except OSError as error:
+        notes.append(Note(str(folder), _reason(error), fatal=True))
+        return
+    for entry in entries:
+        path = Path(entry.path)
+        if entry.name.startswith("."):
+            continue
+        try:
+            info = entry.stat()
+        except OSError as error:
+            notes.append(Note(str(path), _reason(error)))
+            continue
+        identity = (info.st_dev, info.st_ino)
+        if stat.S_ISDIR(info.st_mode):
+            if entry.name in _SKIPPED_FOLDERS:
+                continue
+            if identity in above:
+                notes.append(Note(str(path), "a link back to a folder above it: not followed"))
+            elif depth >= MAX_DEPTH:
+                notes.append(Note(str(path), f"more than {MAX_DEPTH} folders deep: not read"))
+            else:
+                yield from _files_below(path, above | {identity}, depth + 1, notes)
+        elif not stat.S_ISREG(info.st_mode):
+            notes.append(Note(str(path), f"is a {_kind_of(info.st_mode)}, not a file: not read"))
+        elif not entry.name.lower().endswith(_NEVER_TEXT):
+            yield path, info
+
+
+def _kind_of(mode: int) -> str:
+    kinds = (
+        (stat.S_ISFIFO, "named pipe"),
+        (stat.S_ISSOCK, "socket"),
+        (stat.S_ISBLK, "block device"),
+        (stat.S_ISCHR, "character device"),
+    )
+    return next((name for test, name in kinds if test(mode)), "special file")
+
+
+def _reason(error: Exception) -> str:
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return f"cannot be read: {text}"

@@ -1,0 +1,374 @@
+"""What stands before the text of a line: ranks, hosts, process ids and times, stacked in any order."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import msgspec
+
+from firstfault.ingest.clock import read_boot_clock, read_clock, read_glog_clock
+from firstfault.model.event import Clock, Place
+
+Label = Literal["none", "task", "node", "host"]
+"""What `3: text` or `name: text` at the start of every line of a source means: nothing, a task (rank), a node, a host."""
+
+_MAX_STACK = 10
+_MAX_PID = 1 << 22
+_LABEL_SHARE = 0.8
+
+_RANK_KEY = re.compile(
+    rb"(?:\x1b\[[0-9;]*m|\[[A-Za-z][\w.-]{0,30}/[^\]]{0,200}\] |[A-Za-z_]*\d{0,4}: (?=\[)|\[[A-Za-z_]+\d{1,6}\]:(?=\[rank))*"
+    rb"\s*(?:\[[Rr]ank[ =]?(\d{1,6})\]|\[[A-Za-z_]+(\d{1,6})\]:|\(RANK (\d{1,6})\)|[Rr]ank[ =](\d{1,6})\b"
+    rb"|\[\d{1,6},(\d{1,6})\]<std)"
+)
+_RANK_LATER = re.compile(rb"[\[(, ][Rr](?:ank|ANK)[ =](\d{1,6})[\])]|(?<= - )[Rr]ank[ =]?(\d{1,6}):")
+_HEAD_BYTES = 200
+
+
+class Prefix(msgspec.Struct, frozen=True):
+    """A line without what stands before its text.
+
+    `rest` starts at `rest_start` of the line; `kind` names the layouts found, outermost first (`pod+time+rank`).
+    """
+
+    place: Place
+    rest: str
+    rest_start: int
+    kind: str
+
+
+class _Found:
+    """What the prefixes read so far say; the first, outermost host and the last, innermost rank count."""
+
+    __slots__ = ("host", "kinds", "local_rank", "pid", "rank", "time")
+
+    def __init__(self) -> None:
+        self.rank: int | None = None
+        self.local_rank: int | None = None
+        self.host: str | None = None
+        self.pid: int | None = None
+        self.time: Clock | None = None
+        self.kinds: list[str] = []
+
+    def place(self) -> Place:
+        if not self.kinds:
+            return _NOWHERE
+        return Place(rank=self.rank, local_rank=self.local_rank, host=self.host, pid=self.pid, time=self.time)
+
+    def set_rank(self, digits: str) -> None:
+        self.rank = int(digits)
+
+    def set_host(self, name: str) -> None:
+        self.host = self.host or name
+
+    def set_pid(self, digits: str) -> None:
+        # Old torch headers print a thread id of 15 digits where newer ones print the process.
+        if int(digits) < _MAX_PID:
+            self.pid = int(digits)
+
+
+_NOWHERE = Place()
+_Reader = Callable[[str, int, _Found], int]
+_Named = tuple[str, _Reader]
+
+
+def _pattern_reader(pattern: str, apply: Callable[[_Found, re.Match[str]], None]) -> _Reader:
+    compiled = re.compile(pattern)
+
+    def read(text: str, start: int, found: _Found) -> int:
+        match = compiled.match(text, start)
+        if not match:
+            return start
+        apply(found, match)
+        return match.end()
+
+    return read
+
+
+def _global_rank(found: _Found, match: re.Match[str]) -> None:
+    found.set_rank(match[1])
+
+
+def _local_rank(found: _Found, match: re.Match[str]) -> None:
+    found.local_rank = int(match["local"])
+
+
+def _group_rank(found: _Found, match: re.Match[str]) -> None:
+    # The rank of `[PG ID 1 ... Rank 7]` counts inside its group; only in the default group is it the global one.
+    if found.rank is None and (match["pg"] is None or match["pg"] == "0" or "default_pg" in match[0]):
+        found.set_rank(match["rank"])
+
+
+def _pod(found: _Found, match: re.Match[str]) -> None:
+    found.set_host(match["pod"])
+
+
+def _nccl(found: _Found, match: re.Match[str]) -> None:
+    found.set_host(match["host"])
+    found.set_pid(match["pid"])
+
+
+def _ray(found: _Found, match: re.Match[str]) -> None:
+    found.set_pid(match["pid"])
+    if match["ip"]:
+        found.set_host(match["ip"])
+
+
+def _header_rank(found: _Found, match: re.Match[str]) -> None:
+    if found.rank is None and match["rank"] is not None:
+        found.set_rank(match["rank"])
+
+
+def _read_time(text: str, start: int, found: _Found) -> int:
+    """`2025-03-19 09:50:04,010`, bare or in brackets; the separator after it goes too."""
+    bracket = text.startswith("[", start)
+    result = read_clock(text, start + bracket)
+    if result is None:
+        return start
+    clock, end = result
+    if bracket:
+        if not text.startswith("]", end):
+            return start
+        end += 1
+    elif end < len(text) and text[end] not in " \t,|:-]":
+        return start
+    found.time = found.time or clock
+    return _skip(text, end, " - ", " | ", ": ", " ")
+
+
+def _read_boot(text: str, start: int, found: _Found) -> int:
+    result = read_boot_clock(text, start)
+    if result is None:
+        return start
+    found.time = found.time or result[0]
+    return _skip(text, result[1], " ")
+
+
+_GLOG_FILE = re.compile(r" +(?:(?P<pid>\d+) +)?(?P<file>[\w./-]+\.\w+):\d+\] ?(?:\[[\w/]+\] )?")
+_OLD_C10 = re.compile(r"\[[IWEF] [\w./-]+\.\w+:\d+\] ?")
+
+
+def _read_glog(text: str, start: int, found: _Found) -> int:
+    """`E1104 08:41:17.402000 21930 torch/...api.py:869] `, and c10's form in brackets with or without a time."""
+    bracket = text.startswith("[", start)
+    if text[start + bracket : start + bracket + 1] not in ("I", "W", "E", "F"):
+        return start
+    if bracket and (old := _OLD_C10.match(text, start)):
+        return old.end()
+    result = read_glog_clock(text, start + bracket + 1)
+    end = _GLOG_FILE.match(text, result[1]) if result else None
+    if result is None or end is None:
+        return start
+    found.time = found.time or result[0]
+    if end["pid"]:
+        found.set_pid(end["pid"])
+    return end.end()
+
+
+_SYSLOG_HOST = re.compile(r"(?P<host>[A-Za-z][\w.-]*) (?P<tag>kernel|[\w./@-]+(?:\[\d+\])?): ")
+
+
+def _read_syslog_host(text: str, start: int, found: _Found) -> int:
+    """`node-11 kernel: ` behind a syslog or journal time."""
+    if found.time is None or found.kinds[-1:] != ["time"]:
+        return start
+    match = _SYSLOG_HOST.match(text, start)
+    if not match:
+        return start
+    found.set_host(match["host"])
+    return match.end()
+
+
+_LEVEL = r"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE|SUCCESS)"
+
+_RANK: _Named = ("rank", _pattern_reader(r"\[[Rr]ank ?(\d{1,6})\](?::(?! )|: ?| )?", _global_rank))
+_MPI: _Named = ("mpi", _pattern_reader(r"\[\d{1,6},(\d{1,6})\]<std(?:out|err|diag)>: ?", _global_rank))
+_UPPER_RANK: _Named = ("RANK", _pattern_reader(r"\(RANK (\d{1,6})\):? ?", _global_rank))
+_GROUP: _Named = (
+    "group",
+    _pattern_reader(r"\[PG (?:ID )?(?P<pg>\d+)(?: [^\]]{0,200})? Rank (?P<rank>\d{1,6})\] {0,2}", _group_rank),
+)
+_POD: _Named = (
+    "pod",
+    _pattern_reader(r"\[(?:pod/)?(?P<pod>[a-z0-9][a-z0-9.-]*)/[\w.-]+(?:/[\w.-]+)?\] ", _pod),
+)
+_RAY: _Named = (
+    "ray",
+    _pattern_reader(r"\((?P<actor>[\w.:-]+) pid=(?P<pid>\d{1,7})(?:, ip=(?P<ip>[\w.:-]+))?\) ?", _ray),
+)
+_NCCL: _Named = (
+    "nccl",
+    _pattern_reader(r"(?P<host>[\w.-]+):(?P<pid>\d{1,8}):\d{1,8} (?:\[\d+\] )?(?=NCCL |\S+:\d+ )", _nccl),
+)
+# torchrun puts no blank behind its prefix: one blank there belongs to somebody else's `[name3]: text`.
+_LOCAL: _Named = (
+    "local",
+    _pattern_reader(
+        r"\[(?![Rr]ank)(?:default|[A-Za-z_][A-Za-z_-]{0,40}(?=\d+\]:(?:\S|\s\s|$)))(?P<local>\d{1,6})\]:", _local_rank
+    ),
+)
+_BRACKET_LEVEL: _Named = (
+    "level",
+    _pattern_reader(
+        rf"\[{_LEVEL}\](?: \[[\w./]+:\d+:[\w<>.]+\])? *(?:- )?(?:\[[\w.]+:\d+(?:, rank=(?P<rank>\d+))?\] )?",
+        _header_rank,
+    ),
+)
+_WORD_LEVEL: _Named = (
+    "level",
+    _pattern_reader(
+        rf"(?:[\w.]{{1,80}} - )?{_LEVEL} +"
+        r"(?:- (?:[\w.]{1,80} -  ?)?|\| ?(?:[\w.<>]+:[\w.<>]+:\d+ - )?|\[[\w.:]+, rank=(?P<rank>\d+)\] ?)",
+        _header_rank,
+    ),
+)
+_WORD_RANK: _Named = (
+    "word",
+    _pattern_reader(
+        # `rank 1 failed to connect` is said of rank 1 by another; `rank 1: ...` and `rank 1 step 3` are said by it.
+        r"(?:\[[a-z_]{1,20}\] )?[Rr]ank(?: (?=\d+(?::| - | ?\||, | (?:step|iter|iteration|epoch)\b))|=)"
+        r"(\d{1,6})\b(?::| -| ?\||,)? ?",
+        _global_rank,
+    ),
+)
+_TIME: _Named = ("time", _read_time)
+_GLOG: _Named = ("glog", _read_glog)
+_SYSLOG: _Named = ("syslog", _read_syslog_host)
+
+_AT_BRACKET = (_RANK, ("boot", _read_boot), _TIME, _GLOG, _MPI, _GROUP, _LOCAL, _POD, _BRACKET_LEVEL, _WORD_RANK)
+_AT_PARENTHESIS = (_UPPER_RANK, _RAY)
+_AT_DIGIT = (_TIME, _NCCL)
+_AT_LETTER = (_SYSLOG, _WORD_RANK, _WORD_LEVEL, _NCCL)
+_AT_LEVEL_LETTER = (_GLOG, *_AT_LETTER)
+_AT_CAPITAL = (_TIME, *_AT_LETTER)
+_READERS: dict[str, tuple[_Named, ...]] = {"[": _AT_BRACKET, "(": _AT_PARENTHESIS}
+_READERS |= dict.fromkeys("0123456789", _AT_DIGIT)
+_READERS |= dict.fromkeys(string.ascii_letters, _AT_LETTER)
+_READERS |= dict.fromkeys("JMASOND", _AT_CAPITAL)
+_READERS |= dict.fromkeys("IWE", _AT_LEVEL_LETTER)
+# `F` opens `Feb`, `Fri` and glog's fatal level.
+_READERS["F"] = (_GLOG, _TIME, *_AT_LETTER)
+"""By the first character, the layouts that can start with it; the stricter of two that could match one text stands first."""
+
+
+def _skip(text: str, start: int, *separators: str) -> int:
+    for separator in separators:
+        if text.startswith(separator, start):
+            return start + len(separator)
+    return start
+
+
+_TASK_LABEL = re.compile(r" *(\d{1,6}): ?")
+_HOST_LABEL = re.compile(r"([A-Za-z][\w.-]*[\w]): ")
+
+
+def _read_label(text: str, label: Label, found: _Found) -> int:
+    if label == "none":
+        return 0
+    match = (_HOST_LABEL if label == "host" else _TASK_LABEL).match(text)
+    if not match:
+        return 0
+    if label == "host":
+        found.set_host(match[1])
+    elif label == "task":
+        found.rank = int(match[1])
+    found.kinds.append("label")
+    return match.end()
+
+
+def parse_prefix(line: str, *, label: Label = "none") -> Prefix:
+    """The place that the prefixes of `line` (ANSI codes stripped) name, and the text behind them.
+
+    What stands nearer to the text wins for the rank: it is printed by the process itself. `label` is what `find_label` said
+    of the whole source.
+    """
+    found = _Found()
+    position = _read_label(line, label, found)
+    for _ in range(_MAX_STACK):
+        start = position + _opens_after_blank(line, position, found)
+        for kind, read in _READERS.get(line[start : start + 1], ()):
+            end = read(line, start, found)
+            if end > start:
+                found.kinds.append(kind)
+                position = end
+                break
+        else:
+            break
+    return Prefix(found.place(), line[position:] if position else line, position, "+".join(found.kinds))
+
+
+def _opens_after_blank(line: str, position: int, found: _Found) -> bool:
+    """One blank before a bracket may stand in front of a further prefix (`[rank3]: [E ...`, ` [2022-05-28 04:07:11]`)."""
+    return (
+        line[position : position + 1] == " "
+        and line[position + 1 : position + 2] in ("[", "(")
+        and (position == 0 or bool(found.kinds))
+    )
+
+
+def rank_key(line: bytes) -> int | None:
+    """A number that tells the ranks of one source apart, from the start of a raw line; None if no rank stands there.
+
+    Cheap, for the scanner's sampling: the global rank where the line has one, else the local one.
+    """
+    found = _RANK_KEY.match(line)
+    if found is None:
+        head = line[:_HEAD_BYTES]
+        if b"ank" not in head and b"RANK" not in head:
+            return None
+        found = _RANK_LATER.search(head)
+        if found is None:
+            return None
+    return int(found[found.lastindex or 1])
+
+
+def join_places(outer: Place, inner: Place) -> Place:
+    """`inner` (read in the line) completed by `outer` (the file's name and folder); the line wins where both speak."""
+    if outer is _NOWHERE or outer == _NOWHERE:
+        return inner
+    return Place(
+        rank=inner.rank if inner.rank is not None else outer.rank,
+        local_rank=inner.local_rank if inner.local_rank is not None else outer.local_rank,
+        host=inner.host or outer.host,
+        pid=inner.pid if inner.pid is not None else outer.pid,
+        attempt=inner.attempt if inner.attempt is not None else outer.attempt,
+        time=inner.time or outer.time,
+    )
+
+
+_LAUNCHER = re.compile(r"torch/distributed/(?:run|elastic|launcher)|\[[A-Za-z_]+\d+\]:")
+
+
+def find_label(lines: Iterable[str]) -> Label:
+    """What the label that (nearly) every line of a source carries means; `none` unless 80 % of the lines have one.
+
+    A number is a task, which is the rank, unless the text behind it says otherwise: lines of a launcher or of several
+    ranks behind one number make it a node.
+    """
+    total = tasks = hosts = 0
+    inner_ranks: dict[int, set[int]] = {}
+    launcher = False
+    names: set[str] = set()
+    for line in lines:
+        if not line.strip():
+            continue
+        total += 1
+        if match := _TASK_LABEL.match(line):
+            tasks += 1
+            rest = line[match.end() :]
+            inner = parse_prefix(rest).place.rank
+            if inner is not None:
+                inner_ranks.setdefault(int(match[1]), set()).add(inner)
+            launcher = launcher or bool(_LAUNCHER.search(rest[:200]))
+        elif (match := _HOST_LABEL.match(line)) and re.search(r"\d", match[1]):
+            hosts += 1
+            names.add(match[1])
+    if total >= 3 and tasks >= _LABEL_SHARE * total:
+        contradicted = any(inner != {task} for task, inner in inner_ranks.items())
+        return "node" if launcher or contradicted else "task"
+    if total >= 3 and hosts >= _LABEL_SHARE * total and len(names) <= max(1, hosts // 3):
+        return "host"
+    return "none"

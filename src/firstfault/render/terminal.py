@@ -1,0 +1,312 @@
+"""A diagnosis as terminal text: the verdict first, the next command last, every claim with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from firstfault.model.diagnosis import Diagnosis, Evidence, Fix
+from firstfault.render import lanes, timeline, words
+from firstfault.render.layout import Canvas, Piece, cells, column_for, fold
+from firstfault.render.style import Look, Role
+
+MIN_WIDTH = 40
+_TWO_COLUMNS = 100
+_MAX_TEXT_LINES = 3
+_MAX_FIX_LINES = 40
+_MAX_NOTES = 8
+
+
+def render_diagnosis(
+    diagnosis: Diagnosis,
+    *,
+    width: int = 80,
+    color: bool = False,
+    ascii: bool = False,
+    links: bool = False,
+    titles: Mapping[str, str] | None = None,
+    inputs: str = "INPUT...",
+) -> str:
+    """The whole answer, no line beyond `width`. `titles` names entries by id; `inputs` is what the user typed, for commands."""
+    look = Look(width=max(MIN_WIDTH, width), color=color, ascii=ascii, links=links)
+    report = _Report(diagnosis, Canvas(look), titles or {}, inputs)
+    report.draw()
+    return report.canvas.text()
+
+
+class _Report:
+    """The sections of one answer, in the order in which they are read."""
+
+    def __init__(self, diagnosis: Diagnosis, canvas: Canvas, titles: Mapping[str, str], inputs: str) -> None:
+        self.diagnosis = diagnosis
+        self.canvas = canvas
+        self.look = canvas.look
+        self.titles = titles
+        self.inputs = inputs
+        self.evidence = words.by_id(diagnosis)
+        self.shown = _shown_first(diagnosis)
+        places = [f"{item.source}:{item.line}" for item in self.shown]
+        groups = words.collateral_groups(diagnosis.collateral)
+        self.column = column_for([*places, *(words.ranks_text(group.ranks) for group in groups)], canvas.width)
+
+    def draw(self) -> None:
+        self.read()
+        self.verdict()
+        lanes.draw(self.canvas, timeline.build(self.diagnosis))
+        if self.diagnosis.verdict == "undetermined":
+            self.candidates()
+            self.missing()
+        self.why()
+        self.evidence_lines()
+        self.against()
+        self.others()
+        self.collateral()
+        self.fix_and_verify()
+        if self.diagnosis.verdict != "undetermined":
+            self.missing()
+        self.notes()
+        self.next_commands()
+
+    def read(self) -> None:
+        self._dotted(words.what_was_read(self.diagnosis), "dim")
+
+    def verdict(self) -> None:
+        diagnosis, canvas = self.diagnosis, self.canvas
+        word = words.verdict_word(diagnosis)
+        role: Role = {"FAILED": "fault", "UNDETERMINED": "warn"}.get(word, "good")  # type: ignore[assignment]
+        indent = len(word) + 2
+        canvas.blank()
+        lines = fold(self.look.line(words.title(diagnosis)), canvas.width - indent)
+        for number, text in enumerate(lines):
+            canvas.put((" " * indent if number else f"{word}  ", "" if number else role), (text, "head"))
+        if diagnosis.entry and diagnosis.verdict != "no_failure":
+            self._dotted([diagnosis.entry, f"cause: {diagnosis.verdict}"], indent=indent)
+        if diagnosis.initiating:
+            initiating = diagnosis.initiating
+            self._dotted([words.who_was_first(initiating), f"rank: {initiating.certainty}"], indent=indent)
+
+    def candidates(self) -> None:
+        """The causes between which nothing decides, before anything else is said."""
+        canvas = self.canvas
+        sentence = words.undecided_between(self.diagnosis)
+        if sentence:
+            canvas.blank()
+            canvas.prose(sentence, indent=0)
+        for item in words.possible(self.diagnosis):
+            canvas.blank()
+            canvas.prose(item.entry, role="head")
+            if item.entry in self.titles:
+                canvas.prose(self.titles[item.entry], indent=4)
+            for text in item.for_:
+                canvas.prose(f"for: {text}", indent=4, hanging=9, role="dim")
+            for text in item.against:
+                canvas.prose(f"against: {text}", indent=4, hanging=13, role="dim")
+
+    def why(self) -> None:
+        diagnosis, canvas = self.diagnosis, self.canvas
+        if not (diagnosis.cause or diagnosis.mechanism or diagnosis.reasons):
+            return
+        canvas.heading("WHAT IS KNOWN" if diagnosis.verdict == "undetermined" else "WHY")
+        for text in (diagnosis.cause, diagnosis.mechanism):
+            if text:
+                canvas.prose(text)
+                canvas.blank()
+        for reason in sorted(diagnosis.reasons, key=lambda item: -item.weight):
+            decisive = "decisive: " if reason.weight >= words.DECISIVE else ""
+            canvas.prose(f"{self._dot} {decisive}{reason.text.rstrip('.')}{self._cited(reason.evidence)}", hanging=4)
+
+    def evidence_lines(self) -> None:
+        if not self.shown:
+            return
+        canvas = self.canvas
+        wide = canvas.width >= _TWO_COLUMNS
+        weights = words.weights(self.diagnosis)
+        canvas.blank()
+        pieces: list[Piece] = [("EVIDENCE", "head")]
+        if wide and weights:
+            pieces.append(("weighs".rjust(canvas.width - len("EVIDENCE")), "dim"))
+        canvas.put(*pieces)
+        first = set(self.diagnosis.initiating.evidence) if self.diagnosis.initiating else set()
+        for item in self.shown:
+            canvas.labelled(
+                f"{item.source}:{item.line}",
+                item.text,
+                column=self.column,
+                link=self.look.target(item.source, item.line),
+                role="" if item.id in first or item.id in weights else "dim",
+                right=words.weight_word(weights[item.id]) if wide and item.id in weights else "",
+                max_lines=_MAX_TEXT_LINES,
+            )
+
+    def against(self) -> None:
+        """What speaks against the answer, and which other causes were held against the evidence."""
+        diagnosis, canvas = self.diagnosis, self.canvas
+        counter = words.against_the_answer(diagnosis)
+        ruled_out = words.ruled_out(diagnosis)
+        possible = [] if diagnosis.verdict == "undetermined" else words.possible(diagnosis)
+        nothing = diagnosis.verdict == "established" and not counter
+        if not (counter or ruled_out or possible or nothing):
+            return
+        canvas.heading("AGAINST")
+        if nothing:
+            canvas.labelled("this answer", "nothing found", column=self.column)
+        for text in counter:
+            canvas.labelled("this answer", text, column=self.column)
+        for item in ruled_out:
+            canvas.labelled("ruled out", _sentence(item.entry, item.against), column=self.column)
+        for item in possible:
+            canvas.labelled("possible", _sentence(item.entry, item.for_), column=self.column)
+
+    def others(self) -> None:
+        if not self.diagnosis.others:
+            return
+        self.canvas.heading("ALSO FOUND", "independent of the first failure")
+        for other in self.diagnosis.others:
+            first = f", {words.who_was_first(other.initiating)}" if other.initiating else ""
+            text = f"{words.named(other.entry, self.titles)}: {other.verdict}{first}"
+            self.canvas.prose(f"{self._dot} {text}{self._cited(other.evidence)}", hanging=4)
+
+    def collateral(self) -> None:
+        groups = words.collateral_groups(self.diagnosis.collateral)
+        if not groups:
+            return
+        self.canvas.heading("COLLATERAL", "consequences: ignore these")
+        for group in groups:
+            label = words.ranks_text(group.ranks) if group.ranks else "the job"
+            if cells(label) > self.column - 4:
+                label = f"{len(group.ranks):,} ranks"
+            places = words.places(group.evidence, self.evidence)
+            where = f" ({places[0]}{f' and {len(places) - 1} more' if len(places) > 1 else ''})" if places else ""
+            self.canvas.labelled(
+                label, f"{group.entry}, explained by {group.explained_by}{where}", column=self.column, role="dim", max_lines=4
+            )
+
+    def fix_and_verify(self) -> None:
+        canvas = self.canvas
+        if canvas.width >= _TWO_COLUMNS and self.diagnosis.fix and self.diagnosis.verify:
+            half = (canvas.width - 2) // 2
+            left, right = self._part(half), self._part(half)
+            left.fixes()
+            right.verification()
+            canvas.blank()
+            canvas.beside(left.canvas, right.canvas)
+            return
+        self.fixes()
+        self.verification()
+
+    def fixes(self) -> None:
+        fixes = self.diagnosis.fix
+        last = max((number for number, fix in enumerate(fixes) if fix.applies), default=-1)
+        for number, fix in enumerate(fixes):
+            self.canvas.heading(f"FIX {number + 1}" if len(fixes) > 1 else "FIX", words.fix_heading(fix))
+            if fix.kind == "edit" and not fix.applies:
+                self.canvas.prose("the pattern; adapt the names to your file:", role="dim")
+            self._change(fix)
+            if fix.risk:
+                self.canvas.prose(f"risk: {fix.risk}", hanging=8)
+            if number == last:
+                self.canvas.command(f"firstfault diagnose {self.inputs} --patch | git apply", lead="apply: ")
+
+    def verification(self) -> None:
+        if not self.diagnosis.verify:
+            return
+        self.canvas.heading("VERIFY")
+        for check in self.diagnosis.verify:
+            self.canvas.command(check.command)
+            self.canvas.prose(f"must show: {check.expect}", indent=4, hanging=15)
+
+    def missing(self) -> None:
+        if not self.diagnosis.missing:
+            return
+        canvas = self.canvas
+        asked, *later = self.diagnosis.missing
+        canvas.heading("MISSING FACT", asked.fact)
+        canvas.prose(asked.why)
+        canvas.blank()
+        rows = [
+            ("get it", asked.command),
+            ("costs", asked.cost),
+            ("decides", " or ".join(asked.separates)),
+            ("then", f"firstfault diagnose {self.inputs} --fact {asked.fact}=VALUE"),
+            ("or", f"firstfault diagnose {self.inputs} --answer FILE"),
+        ]
+        for label, text in rows:
+            if text:
+                canvas.labelled(label, text, column=12)
+        if later:
+            canvas.prose(f"if that is not enough: {', '.join(item.fact for item in later)}", hanging=12, role="dim")
+
+    def notes(self) -> None:
+        notes = self.diagnosis.notes
+        if not notes:
+            return
+        self.canvas.heading("NOTES")
+        for text in notes[:_MAX_NOTES]:
+            self.canvas.prose(f"{self._dot} {text}", hanging=4, max_lines=_MAX_TEXT_LINES)
+        if len(notes) > _MAX_NOTES:
+            self.canvas.prose(f"{self._dot} {len(notes) - _MAX_NOTES} more: --format json lists them all", hanging=4)
+
+    def next_commands(self) -> None:
+        self.canvas.blank()
+        parts = ["--format json|markdown|html"]
+        if self.diagnosis.entry and self.diagnosis.verdict != "no_failure":
+            parts.insert(0, f"firstfault explain {self.diagnosis.entry}")
+        if self.diagnosis.verdict == "undetermined":
+            self.canvas.prose("exit status 3: undetermined, a fact is missing", indent=0, role="dim")
+        self._dotted([f"more: {parts[0]}", *parts[1:]], hanging=6)
+
+    @property
+    def _dot(self) -> str:
+        return "-" if self.look.ascii else "·"
+
+    def _cited(self, keys: Sequence[str]) -> str:
+        places = words.places(keys, self.evidence)
+        return f" ({', '.join(places)})" if places else ""
+
+    def _part(self, width: int) -> _Report:
+        look = Look(width=width, color=self.look.color, ascii=self.look.ascii, links=self.look.links)
+        return _Report(self.diagnosis, Canvas(look), self.titles, self.inputs)
+
+    def _dotted(self, parts: Sequence[str], role: Role = "", *, indent: int = 0, hanging: int | None = None) -> None:
+        """Statements joined by dots, broken between statements where that is possible."""
+        limit = self.canvas.width - indent
+        line = ""
+        for part in parts:
+            text = self.look.line(part)
+            joined = f"{line} {self.look.glyphs.dot} {text}" if line else text
+            if line and cells(joined) > limit:
+                self.canvas.prose(line, indent=indent, role=role, full=True)
+                indent = indent if hanging is None else hanging
+                limit = self.canvas.width - indent
+                joined = text
+            line = joined
+        self.canvas.prose(line, indent=indent, role=role, full=True)
+
+    def _change(self, fix: Fix) -> None:
+        lines = self.look.block(fix.text.rstrip("\n"))
+        if fix.kind == "command":
+            for text in lines:
+                self.canvas.command(text)
+            return
+        result: list[tuple[str, Role]] = []
+        for text in lines:
+            if fix.applies and text.startswith(("--- ", "+++ ", "diff ", "index ")):
+                continue
+            role: Role = "added" if text.startswith("+") else "dim" if text.startswith(("@@", " ")) else ""
+            result.append((text, role))
+        if len(result) > _MAX_FIX_LINES:
+            left_out = len(result) - _MAX_FIX_LINES
+            result = [*result[:_MAX_FIX_LINES], (f"{left_out} more lines: --format markdown shows them", "dim")]
+        self.canvas.code(result)
+
+
+def _shown_first(diagnosis: Diagnosis) -> list[Evidence]:
+    """Evidence in reading order: the failure itself, then what decides, then the rest; collateral is named elsewhere."""
+    weights = words.weights(diagnosis)
+    first = diagnosis.initiating.evidence if diagnosis.initiating else ()
+    collateral = {key for item in diagnosis.collateral for key in item.evidence} - set(first) - set(weights)
+    shown = [item for item in diagnosis.evidence if item.id not in collateral]
+    return sorted(shown, key=lambda item: (item.id not in first, -weights.get(item.id, 0)))
+
+
+def _sentence(entry: str, texts: Sequence[str]) -> str:
+    return f"{entry}: {' '.join(texts)}" if texts else entry

@@ -1,0 +1,185 @@
+"""The sentences that every surface says alike: what was read, the verdict, who was first, what to ignore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from firstfault.model.diagnosis import Alternative, Collateral, Diagnosis, Evidence, Fix, Initiating
+from firstfault.units import format_duration, format_size
+
+EXIT_CODES = {"no_failure": 0, "established": 1, "likely": 1, "undetermined": 3}
+DECISIVE = 5
+_VERDICT_WORDS = {"established": "FAILED", "likely": "FAILED", "undetermined": "UNDETERMINED", "no_failure": "NO FAILURE"}
+_FROM_STDIN = frozenset({"-", "stdin", "<stdin>"})
+
+
+class CollateralGroup(msgspec.Struct, frozen=True):
+    """Consequences of one kind: on which ranks, what they are, what explains them, and the lines that show them."""
+
+    ranks: tuple[int, ...]
+    entry: str
+    explained_by: str
+    evidence: tuple[str, ...]
+
+
+def exit_code(diagnosis: Diagnosis) -> int:
+    """The exit status that this answer gives to a shell."""
+    return EXIT_CODES[diagnosis.verdict]
+
+
+def what_was_read(diagnosis: Diagnosis) -> list[str]:
+    """`4 ranks`, `6 files`, `212,418 lines`, `0.9 s`, `nothing left this machine`."""
+    sources = diagnosis.sources
+    paths = {source.path for source in sources}
+    noun = "source" if paths & _FROM_STDIN else "file"
+    ranks = ranks_seen(diagnosis)
+    parts = [_count(len(ranks), "rank")] if ranks else []
+    parts.append(_count(len(paths), noun))
+    lines = sum(source.lines for source in sources)
+    parts.append(_count(lines, "line") if lines else format_size(sum(source.bytes for source in sources)))
+    parts.append(format_duration(diagnosis.elapsed_s) if diagnosis.elapsed_s >= 0.05 else "under 0.1 s")
+    return [*parts, "nothing left this machine"]
+
+
+def ranks_seen(diagnosis: Diagnosis) -> set[int]:
+    """All ranks that the answer speaks of or that a source belongs to."""
+    ranks = {source.rank for source in diagnosis.sources} | {mark.rank for mark in diagnosis.timeline}
+    if diagnosis.initiating:
+        ranks |= {diagnosis.initiating.rank, *diagnosis.initiating.ranks}
+    return {rank for rank in ranks if rank is not None}
+
+
+def verdict_word(diagnosis: Diagnosis) -> str:
+    """FAILED, UNDETERMINED or NO FAILURE."""
+    return _VERDICT_WORDS[diagnosis.verdict]
+
+
+def title(diagnosis: Diagnosis) -> str:
+    """The title of the answer, also where there is no entry."""
+    if diagnosis.title:
+        return diagnosis.title
+    return "Nothing in what was read failed" if diagnosis.verdict == "no_failure" else "What was read does not decide the cause"
+
+
+def who_was_first(initiating: Initiating) -> str:
+    """`rank 2 (node-1) failed first, at 10:41:07.3`, or that all failed alike, or who is suspected."""
+    ranks = initiating.ranks or (() if initiating.rank is None else (initiating.rank,))
+    if initiating.relation == "symmetric":
+        text = f"{ranks_text(ranks)} failed alike" if ranks else "all ranks failed alike"
+    elif initiating.relation == "several":
+        text = f"{ranks_text(ranks)} may have failed first" if ranks else "more than one rank may have failed first"
+    elif initiating.rank is not None:
+        verb = {"established": "failed first", "likely": "probably failed first", "undetermined": "may have failed first"}
+        text = f"rank {initiating.rank}{f' ({initiating.host})' if initiating.host else ''} {verb[initiating.certainty]}"
+    elif initiating.host:
+        text = f"it began on {initiating.host}"
+    else:
+        text = "the rank is not named in what was read"
+    if initiating.time:
+        text += f", at {initiating.time}"
+    if initiating.attempt:
+        text += f", in attempt {initiating.attempt}"
+    return text
+
+
+def ranks_text(ranks: Iterable[int]) -> str:
+    """`rank 2`, `ranks 0, 1`, `ranks 0-3, 7`."""
+    numbers = sorted(set(ranks))
+    return f"{'rank' if len(numbers) == 1 else 'ranks'} {rank_list(numbers)}"
+
+
+def rank_list(numbers: Sequence[int]) -> str:
+    """`0-3, 7`: three or more in a row are joined."""
+    parts: list[str] = []
+    start = 0
+    for index, number in enumerate(numbers):
+        if index + 1 < len(numbers) and numbers[index + 1] == number + 1:
+            continue
+        run = numbers[start : index + 1]
+        parts += [f"{run[0]}-{run[-1]}"] if len(run) > 2 else [str(one) for one in run]
+        start = index + 1
+    return ", ".join(parts)
+
+
+def collateral_groups(items: Iterable[Collateral]) -> list[CollateralGroup]:
+    """Consequences of one kind and one explanation together, in the order of their first mention."""
+    groups: dict[tuple[str, str], list[Collateral]] = {}
+    for item in items:
+        groups.setdefault((item.entry, item.explained_by), []).append(item)
+    return [
+        CollateralGroup(
+            ranks=tuple(sorted({item.rank for item in group if item.rank is not None})),
+            entry=entry,
+            explained_by=explained_by,
+            evidence=tuple(dict.fromkeys(key for item in group for key in item.evidence)),
+        )
+        for (entry, explained_by), group in groups.items()
+    ]
+
+
+def by_id(diagnosis: Diagnosis) -> dict[str, Evidence]:
+    """Evidence by its id."""
+    return {item.id: item for item in diagnosis.evidence}
+
+
+def places(keys: Iterable[str], evidence: Mapping[str, Evidence]) -> list[str]:
+    """`file:line` of each piece of evidence, each place once."""
+    found = (evidence[key] for key in keys if key in evidence)
+    return list(dict.fromkeys(f"{item.source}:{item.line}" for item in found))
+
+
+def weights(diagnosis: Diagnosis) -> dict[str, int]:
+    """For each piece of evidence the largest weight of the reasons that stand on it."""
+    result: dict[str, int] = {}
+    for reason in diagnosis.reasons:
+        for key in reason.evidence:
+            result[key] = max(result.get(key, 0), reason.weight)
+    return result
+
+
+def weight_word(weight: int) -> str:
+    """`decisive`, or `for 3`."""
+    return "decisive" if weight >= DECISIVE else f"for {weight}"
+
+
+def possible(diagnosis: Diagnosis) -> list[Alternative]:
+    """The entries that are still possible beside the answer."""
+    return [item for item in diagnosis.alternatives if item.verdict == "possible" and item.entry != diagnosis.entry]
+
+
+def ruled_out(diagnosis: Diagnosis) -> list[Alternative]:
+    """The entries that something speaks against so strongly that they are out."""
+    return [item for item in diagnosis.alternatives if item.verdict == "ruled_out" and item.entry != diagnosis.entry]
+
+
+def against_the_answer(diagnosis: Diagnosis) -> list[str]:
+    """What speaks against the answer itself; empty if nothing was found."""
+    return [text for item in diagnosis.alternatives if item.entry == diagnosis.entry for text in item.against]
+
+
+def named(entry: str, titles: Mapping[str, str]) -> str:
+    """The title of an entry with its id, or the id alone."""
+    found = titles.get(entry, "")
+    return f"{found} ({entry})" if found else entry
+
+
+def fix_heading(fix: Fix) -> str:
+    """`train.yaml: Set the maximum length`."""
+    return f"{fix.file}: {fix.title}" if fix.file and fix.title else fix.file or fix.title
+
+
+def undecided_between(diagnosis: Diagnosis) -> str:
+    """The sentence before the list of causes that are still possible."""
+    count = len(possible(diagnosis))
+    if count == 0:
+        return ""
+    if count == 1:
+        return "One cause is possible, and nothing read so far confirms it:"
+    words = {2: "Two", 3: "Three", 4: "Four", 5: "Five", 6: "Six"}
+    return f"{words.get(count, str(count))} causes are possible:"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -17,6 +17,7 @@ from firstfault.model.event import Frame, Place, Traceback
 MAX_TRACEBACKS = 2000
 """Of a source; beyond it the first and the last halves are kept."""
 MAX_LINE_CHARS = 8192
+MAX_ESCAPED_LINES = 400
 MAX_NOISE = 30
 """Foreign lines between a header and its exception before the traceback is given up."""
 
@@ -104,7 +105,9 @@ class _Stream:
             margin = lines_of.GROUP_MARGIN.match(text)
             text = text[margin.end() :] if margin else text
         header = lines_of.HEADER.search(text)
-        if header:
+        if header and (escaped := lines_of.ESCAPED.match(text, header.end())):
+            self._read_escaped(escaped[0], line)
+        elif header and lines_of.TAIL.match(text, header.end()):
             head = text[: header.start()]
             if not stripped:
                 self._prefix = head if head.strip() else ""
@@ -157,14 +160,25 @@ class _Stream:
         if tail.strip() and style == "plain":
             self._read_body(tail, line)
 
-    def _open(self, *, header: bool, indent: int, style: Style, place: Place, link: Link) -> Block:
+    def _read_escaped(self, escaped: str, line: Line) -> None:
+        """Read a whole traceback that a structured log keeps in one string."""
+        self._open(header=True, indent=0, style="plain", place=line.place, link="new")
+        for part in escaped.split("\\n")[:MAX_ESCAPED_LINES]:
+            text = part.replace('\\"', '"')
+            if text.strip():
+                self._read_body(text, line)
+            elif self._mode == "message":
+                self._mode = "after"
+        self._flush(at_end=False)
+
+    def _open(self, *, header: bool, indent: int, style: Style, place: Place, link: Link, member: bool = False) -> Block:
         if self._process is not None and link == "nested":
             place = Place(local_rank=self._process, host=place.host, attempt=place.attempt, time=place.time)
             self._chain.place = place
         if link == "new":
             self._flush(at_end=False)
         self._process, self._link = None, "new"
-        block = Block(header=header, indent=indent, style=style, place=place, member=link == "member")
+        block = Block(header=header, indent=indent, style=style, place=place, member=member)
         self._chain.add(block, link)
         self._block, self._mode = block, "frames"
         self._expected, self._noise, self._pending = False, 0, ""
@@ -183,7 +197,8 @@ class _Stream:
             self._mode = "after"
             self._group_depth += bool(rule["deeper"])
             if rule["member"]:
-                self._open(header=False, indent=0, style="plain", place=line.place, link="member")
+                link: Link = "nested" if rule["deeper"] and self._chain else "chain"
+                self._open(header=False, indent=0, style="plain", place=line.place, link=link, member=True)
                 self._expected = True
             else:
                 self._group_depth -= 1

@@ -13,8 +13,8 @@ MAX_MESSAGE_LINES = 40
 MAX_MESSAGE_CHARS = 8192
 MAX_BLOCKS = 64
 
-Link = Literal["new", "chain", "nested", "member"]
-"""How a block stands to the ones before it: unrelated, raised later, quoted inside the last message, part of a group."""
+Link = Literal["new", "chain", "nested"]
+"""How a block stands to the ones before it: unrelated, raised later, or quoted inside the last message (so raised earlier)."""
 Style = Literal["plain", "box", "notebook"]
 
 
@@ -111,7 +111,7 @@ class Chain:
             return
         if not self._levels:
             self._levels = [[block]]
-        elif link == "nested" or (link == "member" and not self._levels[-1][-1].member):
+        elif link == "nested":
             self._levels.append([block])
         else:
             self._close_quoted()

@@ -6,6 +6,10 @@ import re
 
 HEADER = re.compile(r"Traceback \(most recent call last\)(?:: ?)?")
 """Matched anywhere in a line: interleaved output glues it behind other text."""
+TAIL = re.compile(r'\s*(?:$|File "|Traceback \(|[─-]{2,})')
+"""What may follow a header; anything else means that the line only talks about one."""
+ESCAPED = re.compile(r"(?:\\n(?:[^\"\\]|\\.)*)")
+"""The rest of a traceback inside a string of JSON."""
 
 TRIGGER = re.compile(
     r'Traceback \(most recent|[Ff]ile "|During handling of the above|was the direct cause of|-- Process \d+ terminated'
@@ -28,8 +32,8 @@ CUT = re.compile(
     r"\s*(?:\.{3}|…|<snip\W.*|-{0,3}8<.*|[\[(<]?\s*(?:\.{3}|…)[^\w\s]?\s*.{0,60}[\])>]?|[\[(].{0,60}\b(?:cut|omitted|skipped|removed|truncated|hidden)\b.{0,60}[\])])\s*$"
 )
 LISTING = re.compile(
-    r"from user code:|[Uu]ser stack trace:|forward call that caused the error|Stack \(most recent call last\)|\(most recent call first\)"
-    r"|Traceback of \w+"
+    r"from user code:|[Uu]ser stack trace:|forward call that caused the error|Stack \(most recent call last\)"
+    r"|\(most recent call first\)|Traceback of \w+"
 )
 """Frames that follow such a line are no exception."""
 GROUP_HEAD = re.compile(r"\s*(?:\+ )?Exception Group $")

@@ -1,0 +1,143 @@
+"""What one line looks like: a log record, a sentence, a command at a prompt, a YAML key."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from firstfault.ingest.prefix import parse_prefix
+
+LineKind = Literal["blank", "prompt", "fence", "log", "command", "key", "prose", "other"]
+MAX_CHARS = 600
+
+_FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$")
+_PROMPT = re.compile(
+    r"(?:\([\w.+-]+\) ?)?"
+    r"(?:\$ +|[\w.-]+@[\w.-]+(?::\S*| \S+)? ?[$#%] ?|\[[\w.-]+@[\w.-]+ [^\]]*\][$#] ?|(?:root|bash|sh|zsh)[\w.:~/-]*[$#] )"
+    r"(?P<command>\S.*)$"
+)
+_ASSIGNMENTS = r"(?:(?:export |env )?[A-Za-z_]\w*=(?:'[^']*'|\"[^\"]*\"|\S*) +)*"
+_COMMAND = re.compile(
+    rf"(?:{_ASSIGNMENTS}(?:sudo |nohup |time |exec |! ?)?(?:"
+    + "|".join(
+        (
+            *(
+                r"accelerate (?:launch|config|env|test)\b",
+                r"torchrun\b",
+                r"deepspeed (?=\S)",
+                r"python[\d.]* (?:-\S|\S+\.py\b)",
+            ),
+            *(r"(?:srun|sbatch|mpirun|mpiexec) (?=\S)", r"horovodrun\b", r"composer (?=-|\S+\.py)", r"ray (?:job|start)\b"),
+            *(r"docker (?:run|exec)\b", r"kubectl \w", r"(?:singularity|apptainer) \w", r"pdsh (?=-)", r"ssh \S+ "),
+            *(
+                r"conda (?:run|activate)\b",
+                r"pip3? (?:list|freeze|install)\b",
+                r"nvidia-smi(?: -|\s*$)",
+                r"(?:ba)?sh \S+\.sh\b",
+            ),
+            r"\./\S+\.sh\b",
+        )
+    )
+    + r")|export [A-Za-z_]\w*=|#SBATCH |#!/)"
+)
+_KEY = re.compile(r"\s*(?:- )?[A-Za-z_][\w.-]{0,60}:(?:[ \t]+\S.*|\s*)$")
+_EXCEPTION = re.compile(
+    r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Failed|Failure|Timeout|Iteration)(?::(?:\s|$)|\s*$)"
+)
+_LOG = re.compile(
+    "|".join(
+        (
+            # Python and its tracebacks, notebooks included
+            *(r"Traceback \(most recent", r"\s*File \"[^\"]+\", line \d", r"\s+[\^~]{3,}", r"-+> *\d+ ", r"\S+\.py in \w+\("),
+            *(r"During handling of the above", r"The above exception was", r"Exception (?:raised from|ignored in|in thread)"),
+            *(r"Fatal Python error", r"\S+\.py:\d+: \w*Warning", r"[\w/.-]+\.(?:py|cpp|cc|cu|cuh|hpp|h):\d+:? "),
+            # progress
+            *(r"\s*\d{1,3}%\|?[ |]", r"[^|]{0,80}: +\d{1,3}%\|", r"\{'[\w/.-]+': ", r"\*{5} \w", r"wandb: "),
+            *(r"(?:.{0,40}\W)?(?:step|iter|iteration|epoch|loss)\b[ =:\[]*\d", r"Loading (?:checkpoint|weights|extension)"),
+            # native code and libraries
+            *(
+                r"frame #\d+: ",
+                r"terminate called",
+                r"\s*what\(\): ",
+                r"Segmentation fault",
+                r"Aborted(?: \(core dumped\))?\s*$",
+            ),
+            *(r"Killed\s*$", r"Bus error", r"\^C", r"NCCL (?:INFO|WARN|version|error)", r"nccl\w+Error: ", r"Last error:"),
+            # launchers, schedulers, kernel
+            *(r"(?:srun|salloc|slurmstepd): ", r"={20,}", r"-{20,}", r"\*{20,}", r"Failures:\s*$", r"Root Cause \(first"),
+            *(r"\s+<NO_OTHER_FAILURES>", r"\s+(?:time|host|rank|exitcode|error_file|traceback) +: ", r"exits with return code"),
+            *(r".{0,60}returned non-zero exit", r"Process .{0,60}(?:exited|terminated|died)", r"NVRM: ", r"oom-kill:"),
+            *(r"(?:Memory cgroup )?out of memory: ", r"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)[ :\[|]"),
+        )
+    ),
+    re.IGNORECASE,
+)
+_MARKDOWN = re.compile(r"(?:#{1,6} |> ?|[-*+] |\d+[.)] |\*\*)")
+_WORD = re.compile(
+    r"[(\"'*_]*(?:[A-Za-z][a-z']*|I|a|[A-Z]{2,6}|\d{1,4}|[A-Za-z]+-[a-z]+|`[^`]+`?)[)\"'*_]*[.,;:!?]{0,3}(?:\([^)]*\))?$"
+)
+_ADDRESS = re.compile(r"\b(?:I|I'm|I've|my|anyone|anybody|please|thanks|somebody)\b|\?\s*$|:\s*$", re.IGNORECASE)
+
+
+def fence_of(text: str) -> re.Match[str] | None:
+    """A Markdown fence: groups `marks` and `info`."""
+    return _FENCE.match(text)
+
+
+def prompt_command(text: str) -> str | None:
+    """The command typed behind a shell prompt, if the line has one."""
+    found = _PROMPT.match(text)
+    return found["command"] if found else None
+
+
+def is_command(text: str) -> bool:
+    """True for a line that starts a training or looks at one, as typed into a shell or a job script."""
+    return _COMMAND.match(text) is not None
+
+
+def is_key(text: str) -> bool:
+    """True for `key: value` as YAML writes it."""
+    return _KEY.match(text) is not None
+
+
+def is_log(text: str) -> bool:
+    """True for a line that a program printed: a record, a part of a traceback, progress, a launcher's word."""
+    text = text[:MAX_CHARS]
+    prefix = parse_prefix(text)
+    if prefix.kind:
+        return True
+    return bool(_LOG.match(text) or _EXCEPTION.match(text))
+
+
+def is_prose(text: str) -> bool:
+    """True for a line that a person wrote: mostly plain words."""
+    text = _MARKDOWN.sub("", text.strip()[:MAX_CHARS], count=1)
+    words = text.split()
+    if not words:
+        return False
+    plain = sum(1 for word in words if _WORD.match(word))
+    if len(words) < 3:
+        return plain == len(words) and text[-1] in ".,!?:"
+    return plain >= 0.65 * len(words)
+
+
+def addresses_somebody(text: str) -> bool:
+    """True for a sentence that speaks to a reader (asks, thanks, says `I`), which programs do not."""
+    return _ADDRESS.search(text) is not None
+
+
+def kind_of(text: str) -> LineKind:
+    """The one word for the line."""
+    if not text.strip():
+        return "blank"
+    if fence_of(text):
+        return "fence"
+    if prompt_command(text) is not None:
+        return "prompt"
+    if is_log(text):
+        return "log"
+    if is_command(text):
+        return "command"
+    if is_key(text):
+        return "key"
+    return "prose" if is_prose(text) else "other"

@@ -1,0 +1,197 @@
+"""What kind of source a file is: by its content first, by its name second. One row a kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cached_property
+
+from firstfault.ingest.linekind import is_command, is_key, is_log, is_prose, prompt_command
+from firstfault.model.bundle import SourceKind
+
+SAMPLE_BYTES = 64 << 10
+MAX_SAMPLE_LINES = 400
+_TEXT_CONTROLS = frozenset(b"\t\n\r\x1b\x08\x0c\x07\x00")
+
+_DEEPSPEED_KEYS = re.compile(
+    r'"(?:zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|gradient_accumulation_steps)"\s*:'
+)
+_ACCELERATE_KEYS = frozenset(
+    (
+        *("compute_environment", "distributed_type", "num_processes", "num_machines", "machine_rank", "mixed_precision"),
+        *("downcast_bf16", "main_training_function", "fsdp_config", "deepspeed_config", "rdzv_backend", "same_network"),
+        *("main_process_port", "main_process_ip", "use_cpu", "dynamo_config", "megatron_lm_config", "enable_cpu_affinity"),
+    )
+)
+_ERROR_FILE = re.compile(r'\s*\{\s*"message"\s*:')
+_VITALS = re.compile(r'\{"rank": ?\d+, (?=.*"(?:step|accumulation_steps|\w+_bytes|\w+_s)")')
+_SLURM_STATES = "COMPLETED|FAILED|CANCELLED|OUT_OF_ME\\w*|TIMEOUT|PREEMPTED|NODE_FAIL|RUNNING|REQUEUED|BOOT_FAIL"
+_SLURM_ROW = re.compile(rf"\s*\d+(?:_\d+)?(?:\.\w+)?[ |]+.*\b(?:{_SLURM_STATES})\b")
+_SLURM_HEAD = re.compile(r"\s*JobID(?:Raw)?[ |].*State|JobId=\d+ (?:JobName|ArrayJobId)=")
+_KUBERNETES = re.compile(
+    r'"containerStatuses"\s*:|\s*containerStatuses:|LAST SEEN +TYPE +REASON|\s*(?:Last )?State: +(?:Terminated|Waiting)\b'
+)
+_DESCRIBE_NAME = re.compile(r"Name: +\S")
+_DESCRIBE_MORE = re.compile(r"(?:Namespace|Status|Containers|Events|Node|Reason): *")
+_NVIDIA_SMI = re.compile(
+    r"\|? *NVIDIA-SMI \d|index, .*\[(?:MiB|%|W)\]|GPU \d+: (?:NVIDIA|Tesla|GeForce|A100|H100)|=+ ?NVSMI LOG"
+    r"|\| .*\d+ ?MiB */ *\d+ ?MiB"
+)
+_ENVIRONMENT = re.compile(
+    r"PyTorch version: |Is debug build: |Collecting environment information|- `?(?:Accelerate|transformers)`? version: "
+    r"|Package +Version\s*$"
+)
+_VERSION_ROW = re.compile(
+    r"\s*(?:- )?`?[A-Za-z][\w.+ ()-]{0,40}?`?(?:==|: +| {1,40})v?\d+\.\d+\S*(?:\s|$)|gpus? {2,}\d+ ?x |host ram +\d"
+)
+_VARIABLE = re.compile(r"(?:export |declare -x )?[A-Z_][A-Z0-9_]*=")
+_KERNEL = re.compile(
+    r"(?:<\d+>)?\[ *\d+\.\d{6}\] |\w{3} +\d+ [\d:]{8} \S+ kernel: |\S+T\S+ \S+ kernel: |\[\w{3} \w{3} +\d+ [\d:]{8} \d{4}\] "
+)
+_PYTHON = re.compile(
+    r"\s*(?:import \w|from [\w.]+ import |def \w+\(|class \w+[(:]|@\w|if __name__ ==|return\b|with .*:$|for .* in .*:$"
+    r"|if .*:$|\w+ = \w)"
+)
+_PYTHON_SURE = re.compile(r"(?:import \w+|from [\w.]+ import |def \w+\(.*:\s*$|class \w+.*:\s*$|if __name__ ==)")
+
+
+class Sample:
+    """The beginning of a source, decoded, with what several rows ask for."""
+
+    def __init__(self, name: str, data: bytes) -> None:
+        self.name = re.sub(r"\.(?:gz|zst)$", "", name.replace("\\", "/").rpartition("/")[2].lower())
+        self.data = data[:SAMPLE_BYTES]
+        self.text = self.data.decode("utf-8", errors="replace").removeprefix("\ufeff")
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The non-empty lines, at most 400."""
+        return [line for line in re.split(r"[\r\n]+", self.text) if line.strip()][:MAX_SAMPLE_LINES]
+
+    def share(self, test: Callable[[str], object]) -> float:
+        """How many of the lines pass `test`."""
+        return sum(1 for line in self.lines if test(line)) / len(self.lines) if self.lines else 0.0
+
+    def first(self, count: int, pattern: re.Pattern[str]) -> bool:
+        """True if one of the first `count` lines begins with `pattern`."""
+        return any(pattern.match(line) for line in self.lines[:count])
+
+    @cached_property
+    def has_prompt(self) -> bool:
+        """True if somebody typed a command in it."""
+        return any(prompt_command(line) is not None for line in self.lines)
+
+
+def sniff(name: str, head: bytes) -> SourceKind:
+    """The kind of a source from its first bytes and its name."""
+    sample = Sample(name, head)
+    for kind, test in _BY_CONTENT:
+        if test(sample):
+            return kind
+    for kind, pattern in _BY_NAME:
+        if pattern.search(sample.name):
+            return kind
+    return _text_kind(sample)
+
+
+def structured_kind(name: str, head: bytes) -> SourceKind | None:
+    """The kind if the whole of it is a configuration, a table, a dump, a program ... and no running text."""
+    kind = sniff(name, head)
+    return None if kind in ("log", "prose", "unknown") else kind
+
+
+def _is_binary(sample: Sample) -> bool:
+    # A log that was truncated while open begins with zeros.
+    data = sample.data.lstrip(b"\0")[:8192]
+    if data.startswith((b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"SQLite format 3\0", b"%PDF-", b"\x80\x02}", b"\x80\x04\x95")):
+        return True
+    controls = sum(1 for byte in data if byte < 32 and byte not in _TEXT_CONTROLS)
+    broken = data.decode("utf-8", errors="replace").count("\ufffd")
+    return bool(data) and (controls > 0.1 * len(data) or broken + data.count(0) > 0.3 * len(data))
+
+
+def _is_accelerate(sample: Sample) -> bool:
+    if sample.has_prompt or sample.share(_is_yaml_line) < 0.9:
+        return False
+    keys = {line.partition(":")[0].strip() for line in sample.lines if ":" in line}
+    return "distributed_type" in keys or len(keys & _ACCELERATE_KEYS) >= 3
+
+
+def _is_yaml_line(line: str) -> bool:
+    return is_key(line) or line.lstrip().startswith(("#", "- ", "---", "..."))
+
+
+def _is_command_file(sample: Sample) -> bool:
+    if sample.has_prompt:
+        return False
+    if sample.lines[0].startswith("#!") and "sh" in sample.lines[0]:
+        return True
+    continued = commands = 0
+    joined = False
+    for line in sample.lines:
+        if joined or (is_command(line) and not line.startswith("export ")):
+            commands += 1
+        elif line.lstrip().startswith("#") or _VARIABLE.match(line):
+            continued += 1
+        joined = line.rstrip().endswith("\\")
+    return commands > 0 and commands + continued >= 0.8 * len(sample.lines)
+
+
+def _is_environment(sample: Sample) -> bool:
+    if sample.first(12, _ENVIRONMENT):
+        return True
+    if sample.share(_VARIABLE.match) >= 0.8:
+        return True
+    return len(sample.lines) >= 2 and sample.share(_VERSION_ROW.match) >= 0.6 and sample.share(is_log) < 0.2
+
+
+def _is_kubernetes(sample: Sample) -> bool:
+    if sample.first(40, _DESCRIBE_NAME) and sample.first(40, _DESCRIBE_MORE) and sample.share(is_log) < 0.5:
+        return True
+    return any(_KUBERNETES.match(line) for line in sample.lines) and sample.share(is_log) < 0.5
+
+
+def _is_slurm(sample: Sample) -> bool:
+    return sample.first(3, _SLURM_HEAD) or sample.share(_SLURM_ROW.match) >= 0.6
+
+
+def _is_python(sample: Sample) -> bool:
+    if sample.share(is_log) > 0.1 or sample.has_prompt:
+        return False
+    sure = sum(1 for line in sample.lines if _PYTHON_SURE.match(line))
+    return sure >= 2 and sample.share(_PYTHON.match) >= 0.3
+
+
+_BY_CONTENT: tuple[tuple[SourceKind, Callable[[Sample], bool]], ...] = (
+    ("empty", lambda sample: not sample.text.strip("\0\ufeff \t\r\n") and sample.name != "error.json"),
+    ("binary", _is_binary),
+    ("error_file", lambda sample: bool(_ERROR_FILE.match(sample.text)) or sample.name == "error.json"),
+    ("deepspeed_config", lambda sample: sample.text.lstrip().startswith("{") and bool(_DEEPSPEED_KEYS.search(sample.text))),
+    ("vitals", lambda sample: sample.first(5, _VITALS) and sample.share(lambda line: line.startswith("{")) >= 0.8),
+    ("slurm", lambda sample: not sample.has_prompt and _is_slurm(sample)),
+    ("kubernetes", lambda sample: not sample.has_prompt and _is_kubernetes(sample)),
+    ("command", _is_command_file),
+    ("environment", lambda sample: not sample.has_prompt and _is_environment(sample)),
+    ("nvidia_smi", lambda sample: not sample.has_prompt and sample.first(6, _NVIDIA_SMI)),
+    ("kernel", lambda sample: not sample.has_prompt and sample.share(_KERNEL.match) >= 0.5),
+    ("accelerate_config", _is_accelerate),
+    ("python", _is_python),
+)
+
+_BY_NAME: tuple[tuple[SourceKind, re.Pattern[str]], ...] = (
+    ("accelerate_config", re.compile(r"^(?:accelerate\w*|default_config)\.ya?ml$")),
+    ("deepspeed_config", re.compile(r"^(?:ds|deepspeed|zero)[\w.-]*\.json$")),
+    ("python", re.compile(r"\.py$")),
+    ("command", re.compile(r"\.(?:sh|bash|sbatch|slurm)$|^(?:cmd|command|launch)\.txt$")),
+)
+
+
+def _text_kind(sample: Sample) -> SourceKind:
+    if re.search(r"\.(?:log|out|err|stderr|stdout)(?:\.\d+)?$", sample.name):
+        return "log"
+    logs, prose = sample.share(is_log), sample.share(lambda line: not is_log(line) and is_prose(line))
+    if logs >= 0.5 or (logs > 0 and prose < 0.1):
+        return "log"
+    if prose >= 0.5:
+        return "prose"
+    return "log" if logs >= 0.2 else "unknown"

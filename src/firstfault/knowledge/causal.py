@@ -2,14 +2,14 @@
 
 Accepted tables and keys (unknown ones are errors):
 
-    [[class]]           id, prior (initiating either collateral context), weight (whole number), text; optional note
+    [[class]]           id, prior (initiating either collateral context), weight (whole number), text; optional note;
+                        `derived = true` if no signal or exception type carries it and the engine concludes it
     [[explains]]        a, b, scope (rank host gpu group job next_attempt reports), delay_s; optional match, rule, note
     [[exception_type]]  name (last part of the Python type), class
     [groups]            name = ["class", ...]: a name that rows use for several classes
-    [derived]           name = "how it is derived": a pseudo class that only rows use (process_exit, silent_end ...)
 
 `delay_s = [min, max]`: numbers of seconds, "inf", "-inf", or "timeout + 75" as the upper limit (the collective's own time-out
-is added). `a` and `b` are classes, groups or derived names.
+is added). `a` and `b` are classes or groups.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ def read_causal(text: str, file: str, problems: Problems) -> CausalTable:
     for key in ("class", "explains", "exception_type"):
         root.items(key, dict, "tables")
     groups = document.table("groups", root.mapping("groups"))
-    derived = document.table("derived", root.mapping("derived"))
     root.finish()
     classes = tuple(_read_class(table) for table in document.tables("class"))
     names = {fault_class.id for fault_class in classes}
@@ -51,9 +50,7 @@ def read_causal(text: str, file: str, problems: Problems) -> CausalTable:
     for name, group in members.items():
         for unknown in sorted(set(group) - names):
             groups.note(f"group `{name}` names the unknown class `{unknown}`", name)
-    for name in derived.values:
-        derived.required_text(name)
-    known = names | members.keys() | derived.values.keys()
+    known = names | members.keys()
     return CausalTable(
         classes=classes,
         explains=tuple(_read_explanation(table, known) for table in document.tables("explains")),
@@ -69,6 +66,7 @@ def _read_class(table: Table) -> FaultClass:
         weight=table.integer("weight", 0),
         text=table.required_text("text"),
         note=table.text("note"),
+        derived=table.flag("derived"),
     )
     table.finish()
     return found
@@ -89,7 +87,7 @@ def _read_explanation(table: Table, known: set[str]) -> Explanation:
     )
     for key, name in (("a", found.a), ("b", found.b)):
         if name and name not in known:
-            table.note(f"`{key}` names `{name}`, which is no class, group or derived name", key)
+            table.note(f"`{key}` names `{name}`, which is no class or group", key)
     table.finish()
     return found
 

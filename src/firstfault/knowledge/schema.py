@@ -78,6 +78,8 @@ class FaultClass(msgspec.Struct, frozen=True, kw_only=True):
     weight: int
     text: str
     note: str = ""
+    derived: bool = False
+    """True if no signal or exception type carries the class: the engine concludes it (a silent end, a process exit)."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,6 +190,8 @@ class EntryBody(msgspec.Struct, frozen=True, kw_only=True):
     fix_texts: dict[str, str] = {}
     """Prose below a fix heading, outside the fences."""
     tests: tuple[EntryTest, ...] = ()
+    lines: dict[str, int] = {}
+    """Line of each section heading and of each fix heading in the entry's file."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

@@ -83,6 +83,10 @@ class Table:
         self._what = what
         self._asked: set[str] = set()
 
+    def below(self, values: Mapping[str, Any], what: str) -> Table:
+        """A table that stands inside this one; its errors are noted at this one's line."""
+        return Table(self.document, values, self._start, self._start, what=what)
+
     def where(self, key: str = "") -> str:
         """`file:line` of a key, or of the table."""
         return self.document.where(self.document.line_of(key, self._start, self._end) if key else self._start)

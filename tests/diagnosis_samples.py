@@ -112,8 +112,9 @@ def established() -> Diagnosis:
                 host="node-1",
                 time="10:41:07.3",
                 signal="torch.cuda.oom",
-                text="[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.64 GiB. GPU 2 has a total capacity of "
-                "23.69 GiB of which 512.00 MiB is free. Including non-PyTorch memory, this process has 23.18 GiB memory in use.",
+                text="[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.64 GiB. GPU 2 has a total "
+                "capacity of 23.69 GiB of which 512.00 MiB is free. Including non-PyTorch memory, this process "
+                "has 23.18 GiB memory in use.",
             ),
             Evidence(id="e2", source="logs/rank2.log", line=8829, offset=911002, rank=2, text="step 251 seq_len=8104"),
             Evidence(id="e3", source="logs/rank0.log", line=8833, offset=911544, rank=0, text="step 251 seq_len=2190"),
@@ -209,7 +210,7 @@ def undetermined() -> Diagnosis:
                 offset=4210,
                 rank=2,
                 signal="torch.cuda.oom",
-                text="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 7.66 GiB. GPU 2 has a total capacity of 23.69 GiB",
+                text="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 7.66 GiB. GPU 2 has 23.69 GiB in all",
             ),
         ),
         timeline=(
@@ -296,7 +297,7 @@ def symmetric(ranks: int = 64) -> Diagnosis:
                 source="job.log",
                 line=99,
                 offset=6000,
-                text="torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+                text="torch.distributed ChildFailedError:",
             ),
         ),
         timeline=tuple(

@@ -10,8 +10,8 @@ _WIDE = 100
 
 
 def draw(canvas: Canvas, timeline: Timeline) -> None:
-    """Puts the lanes on the canvas; nothing if there are none, or one whose times are unknown: that would say nothing."""
-    if not timeline.lanes or (len(timeline.lanes) == 1 and not timeline.timed and not timeline.hidden):
+    """Puts the lanes on the canvas; nothing if they would say nothing."""
+    if not timeline.tells:
         return
     wide = canvas.width >= _WIDE
     texts = _Columns(canvas, timeline, wide)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from firstfault.model.diagnosis import Diagnosis, Evidence, Fix
+from firstfault.model.diagnosis import Diagnosis, Fix
 from firstfault.render import lanes, timeline, words
 from firstfault.render.layout import Canvas, Piece, cells, column_for, fold
 from firstfault.render.style import Look, Role
@@ -43,7 +43,7 @@ class _Report:
         self.titles = titles
         self.inputs = inputs
         self.evidence = words.by_id(diagnosis)
-        self.shown = _shown_first(diagnosis)
+        self.shown = words.in_reading_order(diagnosis)
         places = [f"{item.source}:{item.line}" for item in self.shown]
         groups = words.collateral_groups(diagnosis.collateral)
         self.column = column_for([*places, *(words.ranks_text(group.ranks) for group in groups)], canvas.width)
@@ -297,15 +297,6 @@ class _Report:
             left_out = len(result) - _MAX_FIX_LINES
             result = [*result[:_MAX_FIX_LINES], (f"{left_out} more lines: --format markdown shows them", "dim")]
         self.canvas.code(result)
-
-
-def _shown_first(diagnosis: Diagnosis) -> list[Evidence]:
-    """Evidence in reading order: the failure itself, then what decides, then the rest; collateral is named elsewhere."""
-    weights = words.weights(diagnosis)
-    first = diagnosis.initiating.evidence if diagnosis.initiating else ()
-    collateral = {key for item in diagnosis.collateral for key in item.evidence} - set(first) - set(weights)
-    shown = [item for item in diagnosis.evidence if item.id not in collateral]
-    return sorted(shown, key=lambda item: (item.id not in first, -weights.get(item.id, 0)))
 
 
 def _sentence(entry: str, texts: Sequence[str]) -> str:

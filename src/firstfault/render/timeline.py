@@ -29,7 +29,7 @@ _LABEL_CELLS = 14
 _CLOCK = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)[T ])?(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?")
 _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Warning|Failure))(?=:|\s|$)")
 _DIGITS = re.compile(r"\d+")
-_PREFIX = re.compile(r"(?:\[[^\]]{1,24}\]:?\s*)+")
+_PREFIX = re.compile(r"\A(?:\[[^\]]{1,24}\]:?\s*)+")
 _BEFORE = 0.72
 _UNSEEN = 0.4
 _PHASE: dict[Kind, float] = {
@@ -89,6 +89,11 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     ticks: tuple[Tick, ...]
     timed: bool
     hidden: int = 0
+
+    @property
+    def tells(self) -> bool:
+        """False if a drawing would say nothing: no lane, or a single one without times."""
+        return len(self.lanes) > 1 or self.hidden > 0 or (self.timed and bool(self.lanes))
 
     @property
     def kinds(self) -> list[Kind]:

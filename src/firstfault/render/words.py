@@ -139,6 +139,15 @@ def weights(diagnosis: Diagnosis) -> dict[str, int]:
     return result
 
 
+def in_reading_order(diagnosis: Diagnosis) -> list[Evidence]:
+    """The failure itself, then what decides, then the rest; lines that only show collateral are named there."""
+    weight = weights(diagnosis)
+    first = diagnosis.initiating.evidence if diagnosis.initiating else ()
+    collateral = {key for item in diagnosis.collateral for key in item.evidence} - set(first) - set(weight)
+    shown = [item for item in diagnosis.evidence if item.id not in collateral]
+    return sorted(shown, key=lambda item: (item.id not in first, -weight.get(item.id, 0)))
+
+
 def weight_word(weight: int) -> str:
     """`decisive`, or `for 3`."""
     return "decisive" if weight >= DECISIVE else f"for {weight}"

@@ -1,0 +1,283 @@
+"""A diagnosis as one HTML file: nothing is loaded, nothing is run, everything from logs is escaped."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+from firstfault.model.diagnosis import Alternative, Diagnosis, Fix
+from firstfault.render import safe, svg, timeline, words
+from firstfault.render.html_style import CSS
+
+_SHORT_PLACE = 34
+_CODE_SPAN = re.compile(r"`([^`]+)`")
+
+
+def to_html(diagnosis: Diagnosis, *, titles: Mapping[str, str] | None = None, inputs: str = "INPUT...") -> str:
+    """The whole answer as a self-contained page, in light and dark, for screens, screen readers and paper."""
+    page = _Page(diagnosis, titles or {}, inputs)
+    policy = f"default-src 'none'; style-src 'sha256-{_digest(CSS)}'; base-uri 'none'; form-action 'none'"
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="referrer" content="no-referrer">',
+            f"<title>{_line(words.verdict_word(diagnosis))}: {_line(words.title(diagnosis))}</title>",
+            f"<style>{CSS}</style>",
+            "</head>",
+            "<body>",
+            f'<header><p class="name">firstfault</p><p>{" · ".join(words.what_was_read(diagnosis))}</p></header>',
+            "<main>",
+            *page.sections(),
+            "</main>",
+            f"<footer>{page.footer()}</footer>",
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+class _Page:
+    """The sections of one answer, in the order in which they are read."""
+
+    def __init__(self, diagnosis: Diagnosis, titles: Mapping[str, str], inputs: str) -> None:
+        self.diagnosis = diagnosis
+        self.titles = titles
+        self.inputs = inputs
+        self.evidence = words.by_id(diagnosis)
+
+    def sections(self) -> list[str]:
+        undetermined = self.diagnosis.verdict == "undetermined"
+        parts = [self.verdict(), self.timeline()]
+        if undetermined:
+            parts += [self.candidates(), self.missing()]
+        parts += [self.why(), self.fixes(), self.verification(), self.lines(), self.against(), self.others(), self.collateral()]
+        if not undetermined:
+            parts.append(self.missing())
+        return [part for part in [*parts, self.notes()] if part]
+
+    def verdict(self) -> str:
+        diagnosis = self.diagnosis
+        rows = []
+        if diagnosis.initiating:
+            rows.append(("rank", _prose(words.who_was_first(diagnosis.initiating)) + _sure(diagnosis.initiating.certainty)))
+        if diagnosis.entry and diagnosis.verdict != "no_failure":
+            rows.append(("cause", f"<code>{_line(diagnosis.entry)}</code>{_sure(diagnosis.verdict)}"))
+        listed = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in rows)
+        return (
+            f'<section class="verdict {diagnosis.verdict}" aria-labelledby="verdict">'
+            f'<p class="word">{words.verdict_word(diagnosis)}</p>'
+            f'<h1 id="verdict">{_prose(words.title(diagnosis))}</h1>'
+            f"{f'<dl>{listed}</dl>' if listed else ''}</section>"
+        )
+
+    def timeline(self) -> str:
+        lanes = timeline.build(self.diagnosis)
+        if not lanes.tells:
+            return ""
+        rows = "".join(
+            f"<tr><th scope='row'>{_line(lane.label)}</th><td>{_line(lane.host)}</td><td>{_line(mark.time)}</td>"
+            f"<td>{timeline.LEGEND[mark.kind]}</td><td class='log'>{_line(mark.text)}</td></tr>"
+            for lane in lanes.lanes
+            for mark in lane.marks
+        )
+        hidden = f"<p>and {lanes.hidden:,} more ranks</p>" if lanes.hidden else ""
+        head = "".join(f"<th scope='col'>{name}</th>" for name in ("rank", "host", "time", "what", "text"))
+        return _section(
+            "timeline",
+            "Timeline",
+            f'<div class="scroll" tabindex="0" role="region" aria-label="Timeline, drawn">{svg.draw(lanes)}</div>{hidden}'
+            f"<details><summary>the same as a table</summary><div class='scroll'><table><thead><tr>{head}</tr></thead>"
+            f"<tbody>{rows}</tbody></table></div></details>",
+        )
+
+    def candidates(self) -> str:
+        possible = words.possible(self.diagnosis)
+        if not possible:
+            return ""
+        return _section(
+            "candidates", words.undecided_between(self.diagnosis).rstrip(":"), "".join(map(self._candidate, possible))
+        )
+
+    def missing(self) -> str:
+        if not self.diagnosis.missing:
+            return ""
+        asked, *later = self.diagnosis.missing
+        parts = [f'<p class="lead"><code>{_line(asked.fact)}</code></p><p>{_prose(asked.why)}</p>']
+        if asked.separates:
+            entries = " or ".join(f"<code>{_line(entry)}</code>" for entry in asked.separates)
+            parts.append(f"<p>It decides: {entries}</p>")
+        if asked.command:
+            cost = f" (costs: {_line(asked.cost)})" if asked.cost else ""
+            parts.append(f"<p>Get it{cost}:</p>{_command(asked.command)}")
+        parts.append(f"<p>Then:</p>{_command(f'firstfault diagnose {self.inputs} --fact {asked.fact}=VALUE')}")
+        if later:
+            names = ", ".join(f"<code>{_line(item.fact)}</code>" for item in later)
+            parts.append(f'<p class="quiet">If that is not enough: {names}</p>')
+        return _section("missing", "Missing fact", f'<div class="card ask">{"".join(parts)}</div>')
+
+    def why(self) -> str:
+        diagnosis = self.diagnosis
+        parts = [f'<p class="lead">{_prose(diagnosis.cause)}</p>'] if diagnosis.cause else []
+        if diagnosis.mechanism:
+            parts.append(f"<p>{_prose(diagnosis.mechanism)}</p>")
+        reasons = [
+            f"<li>{'<strong>decisive:</strong> ' if reason.weight >= words.DECISIVE else ''}"
+            f"{_prose(reason.text.rstrip('.'))}{self._cited(reason.evidence)}</li>"
+            for reason in sorted(diagnosis.reasons, key=lambda item: -item.weight)
+        ]
+        if reasons:
+            parts.append(f"<ul>{''.join(reasons)}</ul>")
+        title = "What is known" if diagnosis.verdict == "undetermined" else "Why"
+        return _section("why", title, "".join(parts)) if parts else ""
+
+    def fixes(self) -> str:
+        fixes = self.diagnosis.fix
+        if not fixes:
+            return ""
+        parts = []
+        last = max((number for number, fix in enumerate(fixes, 1) if fix.applies), default=0)
+        for number, fix in enumerate(fixes, 1):
+            lead = f"{number}. " if len(fixes) > 1 else ""
+            parts.append(f"<h3>{lead}{_prose(words.fix_heading(fix))}</h3>" if words.fix_heading(fix) or lead else "")
+            if fix.kind == "edit" and not fix.applies:
+                parts.append('<p class="quiet">The pattern; adapt the names to your file:</p>')
+            parts.append(_change(fix))
+            if fix.risk:
+                parts.append(f'<p class="quiet">Risk: {_prose(fix.risk)}</p>')
+            if number == last:
+                parts.append(f"<p>Apply:</p>{_command(f'firstfault diagnose {self.inputs} --patch | git apply')}")
+        return _section("fix", "Fix", f'<div class="card">{"".join(parts)}</div>')
+
+    def verification(self) -> str:
+        parts = [f"{_command(check.command)}<p>Must show: {_prose(check.expect)}</p>" for check in self.diagnosis.verify]
+        return _section("verify", "Verify", "".join(parts)) if parts else ""
+
+    def lines(self) -> str:
+        """The evidence: every line that a statement stands on, as it was found."""
+        shown = words.in_reading_order(self.diagnosis)
+        if not shown:
+            return ""
+        weights = words.weights(self.diagnosis)
+        first = set(self.diagnosis.initiating.evidence) if self.diagnosis.initiating else set()
+        rows = []
+        for item in shown:
+            weight = words.weight_word(weights[item.id]) if item.id in weights else ""
+            rows.append(
+                f'<tr id="{_line(item.id)}"{" class=first" if item.id in first else ""}>'
+                f'<th scope="row">{_place(f"{item.source}:{item.line}")}</th><td class="log">{_line(item.text)}</td>'
+                f'<td class="weight{" decisive" if weight == "decisive" else ""}">{weight}</td></tr>'
+            )
+        head = '<tr><th scope="col">place</th><th scope="col">text</th><th scope="col" class="weight">weighs</th></tr>'
+        return _section(
+            "evidence", "Evidence", f'<table class="evidence"><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table>'
+        )
+
+    def against(self) -> str:
+        diagnosis = self.diagnosis
+        counter = words.against_the_answer(diagnosis)
+        rows = [("this answer", _prose(text)) for text in counter]
+        if diagnosis.verdict == "established" and not counter:
+            rows.append(("this answer", "nothing found"))
+        rows += [("ruled out", self._entry(item.entry, item.against)) for item in words.ruled_out(diagnosis)]
+        if diagnosis.verdict != "undetermined":
+            rows += [("possible", self._entry(item.entry, item.for_)) for item in words.possible(diagnosis)]
+        listed = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in rows)
+        return _section("against", "Against", f"<dl>{listed}</dl>") if rows else ""
+
+    def others(self) -> str:
+        items = []
+        for other in self.diagnosis.others:
+            first = f", {_prose(words.who_was_first(other.initiating))}" if other.initiating else ""
+            items.append(f"<li>{self._entry(other.entry)}{first}{_sure(other.verdict)}{self._cited(other.evidence)}</li>")
+        return _section("others", "Also found, independent of this", f"<ul>{''.join(items)}</ul>") if items else ""
+
+    def collateral(self) -> str:
+        groups = words.collateral_groups(self.diagnosis.collateral)
+        rows = []
+        for group in groups:
+            places = words.places(group.evidence, self.evidence)
+            rows.append(
+                f'<tr><th scope="row">{words.ranks_text(group.ranks) if group.ranks else "the job"}</th>'
+                f"<td><code>{_line(group.entry)}</code></td><td>explained by {_prose(group.explained_by)}</td>"
+                f"<td>{_place(places[0]) if places else ''}</td></tr>"
+            )
+        body = f'<div class="scroll"><table class="quiet"><tbody>{"".join(rows)}</tbody></table></div>'
+        return _section("collateral", "Collateral: consequences, ignore these", body) if groups else ""
+
+    def notes(self) -> str:
+        items = "".join(f"<li>{_prose(text)}</li>" for text in self.diagnosis.notes)
+        return _section("notes", "Notes: what was not read", f'<ul class="quiet">{items}</ul>') if items else ""
+
+    def footer(self) -> str:
+        entry = self.diagnosis.entry
+        if not entry or self.diagnosis.verdict == "no_failure":
+            return "<p>Made by firstfault where the files were read.</p>"
+        return f"<p>Made by firstfault where the files were read. More: <code>firstfault explain {_line(entry)}</code></p>"
+
+    def _entry(self, entry: str, texts: Sequence[str] = ()) -> str:
+        title = f"{_line(self.titles[entry])} " if entry in self.titles else ""
+        said = f": {_prose(' '.join(texts))}" if texts else ""
+        return f"{title}<code>{_line(entry)}</code>{said}"
+
+    def _candidate(self, item: Alternative) -> str:
+        said = [f"<li>for: {_prose(text)}</li>" for text in item.for_]
+        said += [f"<li>against: {_prose(text)}</li>" for text in item.against]
+        return f"<h3>{self._entry(item.entry)}</h3>{f'<ul>{chr(10).join(said)}</ul>' if said else ''}"
+
+    def _cited(self, keys: Iterable[str]) -> str:
+        shown = {item.id for item in words.in_reading_order(self.diagnosis)}
+        links = []
+        for key in dict.fromkeys(keys):
+            if key in self.evidence:
+                place = _line(f"{self.evidence[key].source}:{self.evidence[key].line}")
+                links.append(f'<a href="#{_line(key)}">{place}</a>' if key in shown else place)
+        return f' <span class="place">({", ".join(links)})</span>' if links else ""
+
+
+def _section(name: str, title: str, body: str) -> str:
+    return f'<section aria-labelledby="{name}-title"><h2 id="{name}-title">{escape(title)}</h2>{body}</section>'
+
+
+def _sure(word: str) -> str:
+    return f' <span class="sure {escape(word)}">{escape(word)}</span>'
+
+
+def _command(text: str) -> str:
+    return f'<pre class="command"><code>{escape(safe.block(text))}</code></pre>'
+
+
+def _change(fix: Fix) -> str:
+    if fix.kind != "edit":
+        return _command(fix.text)
+    spans = []
+    for text in safe.block(fix.text.rstrip("\n")).split("\n"):
+        quiet = text.startswith(("@@", "--- ", "+++ "))
+        role = "at" if quiet else {"+": "plus", "-": "minus"}.get(text[:1], "same")
+        spans.append(f'<span class="{role}">{escape(text) or " "}</span>')
+    return f'<pre class="diff"><code>{"".join(spans)}</code></pre>'
+
+
+def _line(text: str) -> str:
+    return escape(safe.line(text))
+
+
+def _prose(text: str) -> str:
+    return _CODE_SPAN.sub(r"<code>\1</code>", _line(text))
+
+
+def _place(text: str) -> str:
+    short = " short" if len(text) <= _SHORT_PLACE else ""
+    return f'<span class="place{short}">{_line(text).replace("/", "/<wbr>")}</span>'
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,202 @@
+"""A diagnosis as Markdown, for an issue or a chat: log text stands in fences that it cannot leave."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from firstfault.model.diagnosis import Diagnosis, Fix
+from firstfault.render import lanes, safe, timeline, words
+from firstfault.render.layout import Canvas
+from firstfault.render.style import Look
+
+_TIMELINE_WIDTH = 80
+_CODE_SPAN = re.compile(r"((?<!`)`[^`]+`(?!`))")
+_SPECIAL = re.compile(r"[\\`*\[\]<>|~#]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^[-+=]|^\d+(?=[.)])")
+_BACKTICKS = re.compile(r"`+")
+
+
+def to_markdown(diagnosis: Diagnosis, *, titles: Mapping[str, str] | None = None, inputs: str = "INPUT...") -> str:
+    """The whole answer in CommonMark with tables."""
+    parts = [
+        _verdict(diagnosis),
+        _timeline(diagnosis),
+        *_candidates(diagnosis, titles or {}),
+        *_missing(diagnosis, inputs),
+        *_why(diagnosis),
+        *_evidence(diagnosis),
+        *_against(diagnosis),
+        *_others(diagnosis, titles or {}),
+        *_collateral(diagnosis),
+        *_fixes(diagnosis, inputs),
+        *_verification(diagnosis),
+        *_notes(diagnosis),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def escape(text: str, *, spans: bool = True) -> str:
+    """One line of prose in which nothing but its own code spans is markup, and not even these without `spans`."""
+    parts = _CODE_SPAN.split(safe.line(text)) if spans else [safe.line(text)]
+    return "".join(part if index % 2 else _SPECIAL.sub(r"\\\g<0>", part) for index, part in enumerate(parts))
+
+
+def fence(text: str, language: str = "text") -> str:
+    """`text` in a fence that is longer than any run of backticks in it."""
+    text = safe.block(text).rstrip("\n")
+    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
+    marks = "`" * max(3, longest + 1)
+    return f"{marks}{language}\n{text}\n{marks}"
+
+
+def code(text: str) -> str:
+    """A code span for one line of any text."""
+    text = safe.line(text)
+    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
+    if not longest:
+        return f"`{text}`"
+    marks = "`" * (longest + 1)
+    return f"{marks} {text} {marks}"
+
+
+def _verdict(diagnosis: Diagnosis) -> str:
+    lines = [f"## {words.verdict_word(diagnosis)}: {escape(words.title(diagnosis))}", ""]
+    statements = []
+    if diagnosis.entry and diagnosis.verdict != "no_failure":
+        statements.append(f"{code(diagnosis.entry)}, cause: **{diagnosis.verdict}**")
+    if diagnosis.initiating:
+        statements.append(f"{escape(words.who_was_first(diagnosis.initiating))}, rank: **{diagnosis.initiating.certainty}**")
+    lines += [f"- {statement}" for statement in statements]
+    lines.append(f"- {' · '.join(words.what_was_read(diagnosis))}")
+    return "\n".join(lines)
+
+
+def _timeline(diagnosis: Diagnosis) -> str:
+    canvas = Canvas(Look(width=_TIMELINE_WIDTH))
+    lanes.draw(canvas, timeline.build(diagnosis))
+    return fence(canvas.text()) if canvas.lines else ""
+
+
+def _candidates(diagnosis: Diagnosis, titles: Mapping[str, str]) -> list[str]:
+    if diagnosis.verdict != "undetermined" or not words.possible(diagnosis):
+        return []
+    lines = []
+    for item in words.possible(diagnosis):
+        title = f": {escape(titles[item.entry])}" if item.entry in titles else ""
+        lines.append(f"- {code(item.entry)}{title}")
+        lines += [f"  - for: {escape(text)}" for text in item.for_]
+        lines += [f"  - against: {escape(text)}" for text in item.against]
+    return [words.undecided_between(diagnosis), "\n".join(lines)]
+
+
+def _missing(diagnosis: Diagnosis, inputs: str) -> list[str]:
+    if not diagnosis.missing:
+        return []
+    asked, *later = diagnosis.missing
+    parts = [f"### Missing fact: {code(asked.fact)}", escape(asked.why)]
+    if asked.separates:
+        parts.append(f"It decides between {' and '.join(code(entry) for entry in asked.separates)}.")
+    if asked.command:
+        parts += [f"Get it{f' (costs: {escape(asked.cost)})' if asked.cost else ''}:", fence(asked.command)]
+    parts += ["Then:", fence(f"firstfault diagnose {inputs} --fact {asked.fact}=VALUE", "sh")]
+    if later:
+        parts.append(f"If that is not enough: {', '.join(code(item.fact) for item in later)}.")
+    return parts
+
+
+def _why(diagnosis: Diagnosis) -> list[str]:
+    texts = [escape(text) for text in (diagnosis.cause, diagnosis.mechanism) if text]
+    evidence = words.by_id(diagnosis)
+    reasons = []
+    for reason in sorted(diagnosis.reasons, key=lambda item: -item.weight):
+        places = ", ".join(code(place) for place in words.places(reason.evidence, evidence))
+        decisive = "**decisive:** " if reason.weight >= words.DECISIVE else ""
+        reasons.append(f"- {decisive}{escape(reason.text.rstrip('.'))}{f' ({places})' if places else ''}")
+    if not (texts or reasons):
+        return []
+    heading = "### What is known" if diagnosis.verdict == "undetermined" else "### Why"
+    return [heading, *texts, "\n".join(reasons)]
+
+
+def _evidence(diagnosis: Diagnosis) -> list[str]:
+    shown = words.in_reading_order(diagnosis)
+    if not shown:
+        return []
+    return [
+        "### Evidence",
+        fence("\n".join(f"{safe.line(f'{item.source}:{item.line}')}: {safe.line(item.text)}" for item in shown)),
+    ]
+
+
+def _against(diagnosis: Diagnosis) -> list[str]:
+    counter = words.against_the_answer(diagnosis)
+    lines = [f"- this answer: {escape(text)}" for text in counter]
+    if diagnosis.verdict == "established" and not counter:
+        lines.append("- this answer: nothing found")
+    lines += [f"- ruled out: {code(item.entry)} {escape(' '.join(item.against))}" for item in words.ruled_out(diagnosis)]
+    if diagnosis.verdict != "undetermined":
+        lines += [f"- possible: {code(item.entry)} {escape(' '.join(item.for_))}" for item in words.possible(diagnosis)]
+    return ["### Against", "\n".join(line.rstrip() for line in lines)] if lines else []
+
+
+def _others(diagnosis: Diagnosis, titles: Mapping[str, str]) -> list[str]:
+    if not diagnosis.others:
+        return []
+    evidence = words.by_id(diagnosis)
+    lines = []
+    for other in diagnosis.others:
+        first = f", {escape(words.who_was_first(other.initiating))}" if other.initiating else ""
+        places = ", ".join(code(place) for place in words.places(other.evidence, evidence))
+        lines.append(f"- {escape(words.named(other.entry, titles))}: {other.verdict}{first}{f' ({places})' if places else ''}")
+    return ["### Also found, independent of the first failure", "\n".join(lines)]
+
+
+def _collateral(diagnosis: Diagnosis) -> list[str]:
+    groups = words.collateral_groups(diagnosis.collateral)
+    if not groups:
+        return []
+    evidence = words.by_id(diagnosis)
+    rows = ["| where | what | explained by | first line |", "|---|---|---|---|"]
+    for group in groups:
+        places = words.places(group.evidence, evidence)[:1]
+        cells = [
+            words.ranks_text(group.ranks) if group.ranks else "the job",
+            group.entry,
+            group.explained_by,
+            places[0] if places else "",
+        ]
+        # A bar ends a cell of a table even inside a code span.
+        rows.append(f"| {' | '.join(escape(cell, spans=False) for cell in cells)} |")
+    return ["### Collateral: consequences, ignore these", "\n".join(rows)]
+
+
+def _fixes(diagnosis: Diagnosis, inputs: str) -> list[str]:
+    parts: list[str] = []
+    for fix in diagnosis.fix:
+        parts += [f"### Fix: {escape(words.fix_heading(fix))}".rstrip(": "), *_fix(fix)]
+    if any(fix.applies for fix in diagnosis.fix):
+        parts += ["Apply:", fence(f"firstfault diagnose {inputs} --patch | git apply", "sh")]
+    return parts
+
+
+def _fix(fix: Fix) -> list[str]:
+    parts = []
+    if fix.kind == "edit" and not fix.applies:
+        parts.append("The pattern; adapt the names to your file:")
+    parts.append(fence(fix.text, "diff" if fix.kind == "edit" else "sh"))
+    if fix.risk:
+        parts.append(f"Risk: {escape(fix.risk)}")
+    return parts
+
+
+def _verification(diagnosis: Diagnosis) -> list[str]:
+    parts = ["### Verify"] if diagnosis.verify else []
+    for check in diagnosis.verify:
+        parts += [fence(check.command, "sh"), f"Must show: {escape(check.expect)}"]
+    return parts
+
+
+def _notes(diagnosis: Diagnosis) -> list[str]:
+    if not diagnosis.notes:
+        return []
+    return ["### Notes", "\n".join(f"- {escape(text)}" for text in diagnosis.notes)]

@@ -12,9 +12,8 @@ MAX_CHARS = 600
 
 _FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$")
 _PROMPT = re.compile(
-    r"(?:\([\w.+-]+\) ?)?"
-    r"(?:\$ +|[\w.-]+@[\w.-]+(?::\S*| \S+)? ?[$#%] ?|\[[\w.-]+@[\w.-]+ [^\]]*\][$#] ?|(?:root|bash|sh|zsh)[\w.:~/-]*[$#] )"
-    r"(?P<command>\S.*)$"
+    r"(?:\([\w.+-]+\) ?)?(?:\$ +|[\w.-]+@[\w.-]+(?::\S*)? ?[$#] ?|[\w.-]+@[\w.-]+ \S+ % |\[[\w.-]+@[\w.-]+ [^\]]*\][$#] ?"
+    r"|(?:root:|(?:bash|sh|zsh)-)[\w.:~/-]*[$#] )(?P<command>[^\s$#].*)$"
 )
 _ASSIGNMENTS = r"(?:(?:export |env )?[A-Za-z_]\w*=(?:'[^']*'|\"[^\"]*\"|\S*) +)*"
 _COMMAND = re.compile(
@@ -48,7 +47,14 @@ _LOG = re.compile(
     "|".join(
         (
             # Python and its tracebacks, notebooks included
-            *(r"Traceback \(most recent", r"\s*File \"[^\"]+\", line \d", r"\s+[\^~]{3,}", r"-+> *\d+ ", r"\S+\.py in \w+\("),
+            *(
+                r"Traceback \(most recent",
+                r"\s*File \"[^\"]+\", line \d",
+                r"\s+[\^~]{3,}",
+                r"-+> *\d+ ",
+                r"\S+\.py in \w+\(",
+                r"\s{2,}\d+ {2,}\S",
+            ),
             *(r"During handling of the above", r"The above exception was", r"Exception (?:raised from|ignored in|in thread)"),
             *(r"Fatal Python error", r"\S+\.py:\d+: \w*Warning", r"[\w/.-]+\.(?:py|cpp|cc|cu|cuh|hpp|h):\d+:? "),
             # progress
@@ -126,14 +132,19 @@ def addresses_somebody(text: str) -> bool:
     return _ADDRESS.search(text) is not None
 
 
-def kind_of(text: str) -> LineKind:
-    """The one word for the line."""
+def border_of(text: str) -> LineKind | None:
+    """`blank`, `fence` or `prompt`: what a text is cut at."""
     if not text.strip():
         return "blank"
     if fence_of(text):
         return "fence"
-    if prompt_command(text) is not None:
-        return "prompt"
+    return "prompt" if prompt_command(text) is not None else None
+
+
+def kind_of(text: str) -> LineKind:
+    """The one word for the line."""
+    if border := border_of(text):
+        return border
     if is_log(text):
         return "log"
     if is_command(text):

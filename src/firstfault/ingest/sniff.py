@@ -138,11 +138,16 @@ def _is_command_file(sample: Sample) -> bool:
 
 
 def _is_environment(sample: Sample) -> bool:
-    if sample.first(12, _ENVIRONMENT):
+    if sample.first(12, _ENVIRONMENT) and _is_one_piece(sample):
         return True
-    if sample.share(_VARIABLE.match) >= 0.8:
+    if len(sample.lines) >= 2 and sample.share(_VARIABLE.match) >= 0.8:
         return True
     return len(sample.lines) >= 2 and sample.share(_VERSION_ROW.match) >= 0.6 and sample.share(is_log) < 0.2
+
+
+def _is_one_piece(sample: Sample) -> bool:
+    """True if neither records nor sentences stand beside the table."""
+    return sample.share(is_log) < 0.15 and sample.share(is_prose) < 0.4
 
 
 def _is_kubernetes(sample: Sample) -> bool:
@@ -172,7 +177,7 @@ _BY_CONTENT: tuple[tuple[SourceKind, Callable[[Sample], bool]], ...] = (
     ("kubernetes", lambda sample: not sample.has_prompt and _is_kubernetes(sample)),
     ("command", _is_command_file),
     ("environment", lambda sample: not sample.has_prompt and _is_environment(sample)),
-    ("nvidia_smi", lambda sample: not sample.has_prompt and sample.first(6, _NVIDIA_SMI)),
+    ("nvidia_smi", lambda sample: not sample.has_prompt and sample.first(6, _NVIDIA_SMI) and _is_one_piece(sample)),
     ("kernel", lambda sample: not sample.has_prompt and sample.share(_KERNEL.match) >= 0.5),
     ("accelerate_config", _is_accelerate),
     ("python", _is_python),

@@ -1,0 +1,159 @@
+"""Reads a byte stream once and keeps what matters: hits with captures, progress, raw windows, counts."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import BinaryIO
+
+from firstfault.knowledge.schema import Signal
+from firstfault.scan.census import Census
+from firstfault.scan.confirm import confirm
+from firstfault.scan.hits import HitStore
+from firstfault.scan.lines import decode_line
+from firstfault.scan.prefilter import PlainPrefilter, Prefilter, PrefilterChoice, make_prefilter
+from firstfault.scan.progress import Occurrence, ProgressSampler
+from firstfault.scan.result import Hit, ScanResult
+from firstfault.scan.stream import LOOK_AHEAD, Stream
+from firstfault.scan.windows import WindowKeeper
+
+BLOCK_BYTES = 1 << 20
+PLAIN_BYTES = 128 << 10
+"""So much text is searched literal by literal before an engine is loaded: cheaper than building one for a paste."""
+
+TRIGGERS = {
+    b"Traceback (most recent call last)": "",
+    b"Failures:": "Failures:",
+    b" FAILED": " FAILED",
+    b"error: ***": "",
+}
+"""Literals around which windows are kept though they are no signals, and what their line must end with."""
+
+
+class Scanner:
+    """Holds the literals of a set of signals; scans any number of streams, also from several threads."""
+
+    def __init__(
+        self, signals: Sequence[Signal], *, prefilter: PrefilterChoice = "auto", block_bytes: int = BLOCK_BYTES
+    ) -> None:
+        self.block_bytes = block_bytes
+        self._choice = prefilter
+        by_literal: dict[bytes, list[Signal]] = {literal: [] for literal in TRIGGERS}
+        for signal in signals:
+            by_literal.setdefault(signal.literal.encode(), []).append(signal)
+        self.literals = tuple(by_literal)
+        self.triggers: dict[int, str] = {}
+        self.event_signals: dict[int, tuple[Signal, ...]] = {}
+        self.progress_signals: dict[int, tuple[Signal, ...]] = {}
+        for ident, (literal, group) in enumerate(by_literal.items()):
+            progress = tuple(signal for signal in group if signal.role == "progress")
+            events = tuple(signal for signal in group if signal.role != "progress")
+            if progress:
+                self.progress_signals[ident] = progress
+            if events or literal in TRIGGERS:
+                self.event_signals[ident] = events
+            if literal in TRIGGERS:
+                self.triggers[ident] = TRIGGERS[literal]
+        self.overlap_bytes = max(len(literal) for literal in self.literals) - 1
+        self._plain = PlainPrefilter(self.literals)
+        self._plain_left = PLAIN_BYTES if prefilter == "auto" else 0
+        self._engine: Prefilter | None = None
+
+    def scan(self, stream: BinaryIO, *, rank_of: Callable[[bytes], int | None] | None = None) -> ScanResult:
+        """Everything worth keeping of the stream. Progress is sampled by the rank key that `rank_of` reads off a line."""
+        return _Pass(self, Stream(stream, self.block_bytes), rank_of).result()
+
+    def find(self, block: memoryview) -> list[tuple[int, int]]:
+        """Literal id and end offset of each occurrence in a block."""
+        if self._plain_left >= len(block):
+            self._plain_left -= len(block)
+            return self._plain.find(block)
+        if self._engine is None:
+            self._engine = make_prefilter(self.literals, self._choice)
+        return self._engine.find(block)
+
+
+class _Pass:
+    """One scan of one stream."""
+
+    def __init__(self, scanner: Scanner, stream: Stream, rank_of: Callable[[bytes], int | None] | None) -> None:
+        self._scanner = scanner
+        self._stream = stream
+        self._census = Census(stream)
+        self._windows = WindowKeeper(stream, self._census)
+        self._hits = HitStore()
+        self._progress = ProgressSampler(stream, rank_of, self._read_progress)
+        self._waiting: list[Occurrence] = []
+        self._waiting_progress: list[Occurrence] = []
+        self._judged: dict[int, tuple[int, int]] = {}
+
+    def result(self) -> ScanResult:
+        """Scan to the end of the stream."""
+        stream, census = self._stream, self._census
+        while not stream.finished:
+            stream.advance()
+            census.take()
+            self._search()
+            ready_to = stream.end if stream.finished else stream.end - LOOK_AHEAD
+            for occurrence in _take_ready(self._waiting, ready_to):
+                self._judge(*occurrence)
+            self._progress.take(_take_ready(self._waiting_progress, ready_to))
+            self._windows.collect()
+        return ScanResult(
+            hits=self._hits.sorted(),
+            progress=self._progress.samples(),
+            windows=self._windows.finish(),
+            size_bytes=stream.end,
+            lines=census.lines(),
+            invalid_utf8=census.invalid_utf8,
+            nul_bytes=census.nul_bytes,
+            dropped_hits=self._hits.dropped,
+            dropped_window_bytes=self._windows.dropped_bytes,
+            ends_with_newline=census.ends_with_newline,
+        )
+
+    def _search(self) -> None:
+        """Queue the occurrences that end in the newest block; a literal cut by its beginning is found through the overlap."""
+        stream, scanner = self._stream, self._scanner
+        origin = max(stream.fresh - scanner.overlap_bytes, stream.base)
+        seen = stream.fresh - origin
+        events, progress = scanner.event_signals, scanner.progress_signals
+        # Sorted because engines may give the literals that end at one place in any order.
+        found = sorted((origin + end, ident) for ident, end in scanner.find(stream.view(origin, stream.end)) if end > seen)
+        self._waiting += [occurrence for occurrence in found if occurrence[1] in events]
+        self._waiting_progress += [occurrence for occurrence in found if occurrence[1] in progress]
+
+    def _judge(self, end: int, ident: int) -> None:
+        """Confirm the signals of a literal around one occurrence, each piece of text once."""
+        last_piece, judged_to = self._judged.get(ident, (-1, -1))
+        if end <= judged_to:
+            return
+        for piece in self._stream.pieces(end):
+            judged_to = piece.start + piece.owned
+            if piece.start <= last_piece:
+                continue
+            last_piece = piece.start
+            self._trigger(piece.start, piece.stop, end, ident)
+            for hit in confirm(self._scanner.event_signals[ident], piece, self._stream, self._census):
+                self._hits.add(hit)
+                if hit.signal.role in ("initiating", "either"):
+                    self._windows.mark(end)
+        self._judged[ident] = (last_piece, judged_to)
+
+    def _trigger(self, start: int, stop: int, end: int, ident: int) -> None:
+        ending = self._scanner.triggers.get(ident)
+        if ending is not None and decode_line(self._stream.copy(start, stop)).rstrip().endswith(ending):
+            self._windows.mark(end)
+
+    def _read_progress(self, occurrence: Occurrence) -> list[Hit]:
+        end, ident = occurrence
+        signals = self._scanner.progress_signals[ident]
+        return [hit for piece in self._stream.pieces(end) for hit in confirm(signals, piece, self._stream, self._census)]
+
+
+def _take_ready(waiting: list[Occurrence], limit: int) -> list[Occurrence]:
+    """The occurrences that end at or before the limit, removed from the list."""
+    count = bisect_left(waiting, (limit + 1, 0))
+    ready = waiting[:count]
+    del waiting[:count]
+    return ready

@@ -1,0 +1,127 @@
+r"""A byte stream seen through a sliding buffer: blocks, line segments, pieces of long lines, the text below a line.
+
+Everything is addressed by absolute byte offsets and answered from the bytes alone, so no answer depends on where a block ends:
+a question about an occurrence is asked only when `LOOK_AHEAD` bytes behind it (or the end of the stream) are in the buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+PIECE_BYTES = 8192
+"""A line segment up to this length is read whole; a longer one in pieces of this length."""
+STRIDE_BYTES = PIECE_BYTES // 2
+TAIL_BYTES = 4096
+LOOK_AHEAD = PIECE_BYTES + TAIL_BYTES + 64
+KEPT_BYTES = LOOK_AHEAD + (64 << 10)
+"""What stays in the buffer when the next block is read: enough for windows before a hit and for the end of the stream."""
+
+
+class Piece(NamedTuple):
+    """A line segment, or a part of a long one. A match belongs to the piece if it begins in its first `owned` bytes."""
+
+    start: int
+    stop: int
+    owned: int
+    line_start: int
+
+
+class Stream:
+    """The newest block of a byte stream and what came shortly before; reads of any size are accepted."""
+
+    def __init__(self, source: BinaryIO, block_bytes: int) -> None:
+        self._source = source
+        self._block_bytes = block_bytes
+        self.buffer = bytearray(KEPT_BYTES + block_bytes)
+        self._view = memoryview(self.buffer)
+        self.base = 0
+        """Offset of the first byte in the buffer."""
+        self.fresh = 0
+        """Offset at which the newest block begins."""
+        self.end = 0
+        """Offset behind the last byte read."""
+        self.finished = False
+        self._line_start_at_base = 0
+        self._line_start = (0, 0)
+
+    def advance(self) -> None:
+        """Read the next block; `finished` is set when there is nothing behind it."""
+        keep = min(self.end - self.base, KEPT_BYTES)
+        drop = self.end - keep - self.base
+        if drop:
+            self._line_start_at_base = self.line_start(self.base + drop)
+            self._view[:keep] = self._view[drop : drop + keep]
+            self.base += drop
+        self.fresh = self.end
+        room = self._view[keep : keep + self._block_bytes]
+        while room:
+            count = self._read_into(room)
+            if not count:
+                self.finished = True
+                break
+            self.end += count
+            room = room[count:]
+
+    def view(self, start: int, stop: int) -> memoryview:
+        """The bytes between two offsets, not copied: valid until the next `advance`."""
+        return self._view[max(start - self.base, 0) : stop - self.base]
+
+    def copy(self, start: int, stop: int) -> bytearray:
+        """A copy of the bytes between two offsets."""
+        return self.buffer[start - self.base : stop - self.base]
+
+    def line_start(self, position: int) -> int:
+        r"""Where the segment begins that holds the byte before `position`: behind the last `\n` or `\r`."""
+        # The last answer is remembered: many hits in one long line do not search all of it each time.
+        known_at, known_start = self._line_start
+        if position < known_at or known_at < self.base:
+            known_at, known_start = self.base, self._line_start_at_base
+        stop = position - self.base
+        newline = self.buffer.rfind(b"\n", known_at - self.base, stop)
+        carriage = self.buffer.rfind(b"\r", max(known_at - self.base, newline + 1), stop)
+        last = max(newline, carriage)
+        start = self.base + last + 1 if last >= 0 else known_start
+        self._line_start = (position, start)
+        return start
+
+    def line_prefix(self, position: int) -> bytes:
+        """The bytes of the line before `position`, at most 4,096 of them."""
+        stop = position - self.base
+        floor = max(stop - STRIDE_BYTES, 0)
+        newline = self.buffer.rfind(b"\n", floor, stop)
+        carriage = self.buffer.rfind(b"\r", max(floor, newline + 1), stop)
+        return bytes(self._view[max(newline + 1, carriage + 1, floor) : stop])
+
+    def pieces(self, position: int) -> Iterator[Piece]:
+        """The segment in which an occurrence ends at `position`, or, of a long one, the pieces in which its match may begin."""
+        start = self.line_start(position)
+        stop = self._line_stop(position, position + PIECE_BYTES + 1)
+        if stop - start <= PIECE_BYTES:
+            yield Piece(start, stop, stop - start, start)
+            return
+        number = (position - 1 - start) // STRIDE_BYTES
+        for piece_start in range(start + max(number - 1, 0) * STRIDE_BYTES, position, STRIDE_BYTES):
+            yield Piece(piece_start, min(stop, piece_start + PIECE_BYTES), STRIDE_BYTES, start)
+
+    def below(self, position: int) -> bytearray:
+        """The text that follows a piece which stops at `position`."""
+        data = self.copy(position, min(position + TAIL_BYTES + 2, self.end))
+        begin = 2 if data.startswith(b"\r\n") else 1 if data.startswith((b"\n", b"\r")) else 0
+        return data[begin : begin + TAIL_BYTES]
+
+    def _line_stop(self, position: int, limit: int) -> int:
+        """The first terminator at or behind `position`, else the limit or the end of the stream."""
+        begin, end = position - self.base, min(limit, self.end) - self.base
+        newline = self.buffer.find(b"\n", begin, end)
+        end = newline if newline >= 0 else end
+        carriage = self.buffer.find(b"\r", begin, end)
+        return self.base + (carriage if carriage >= 0 else end)
+
+    def _read_into(self, room: memoryview) -> int:
+        readinto = getattr(self._source, "readinto", None)
+        if readinto is not None:
+            return readinto(room) or 0
+        data = self._source.read(len(room))
+        room[: len(data)] = data
+        return len(data)

@@ -1,0 +1,144 @@
+"""What the kernel says of processes: killed for memory, crashed in a library, and the GPUs it reports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from firstfault.ingest.context import Context
+from firstfault.ingest.lines import Line
+from firstfault.model.event import Place, ProcessExit
+from firstfault.model.fact import Fact
+from firstfault.model.span import SourceSpan
+
+PRODUCES = ("host.oom_kill", "host.ram_bytes", "native.module", "gpu.xid", "gpu.xid_first", "gpu.xid_kind")
+
+MAX_EXITS = 1_000
+MAX_XIDS = 1_000
+MAX_TEXT_CHARS = 500
+
+# The text may still carry what dmesg, journalctl or syslog put before it; quoted kernel text further inside a line is no report.
+_LEAD = r"^(?:.{0,80}?\bkernel: )?(?:<\d>)?\s*(?:\[\s*\d+\.\d+\]\s*)?"
+_TRIGGER = re.compile(
+    r"oom-kill:|ut of memory: Kill|segfault at|general protection|invalid opcode|NVRM: Xid|usage \d+kB, limit"
+)
+_CONSTRAINT = re.compile(_LEAD + r"oom-kill:constraint=(?P<constraint>\w+).*?(?:,task=[^,]*,pid=(?P<pid>\d{1,9}))?,uid=")
+_KILLED = re.compile(
+    _LEAD + r"(?P<scope>Memory cgroup out of memory|Out of memory): Kill(?:ed)? process (?P<pid>\d{1,9}) \((?P<name>[^)]*)\)"
+)
+_CGROUP_LIMIT = re.compile(_LEAD + r"memory: usage \d+kB, limit (?P<limit>\d{1,15})kB")
+_SEGFAULT = re.compile(
+    _LEAD
+    + r"(?:traps: )?(?P<name>[^\[\]:]{1,64})\[(?P<pid>\d{1,9})\]:? (?P<kind>segfault at|general protection|trap invalid opcode)"
+    r".*?(?: in (?P<module>[^\s\[]{1,255})\[|$)"
+)
+_XID = re.compile(
+    _LEAD + r"NVRM: Xid \((?:PCI:)?(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.\d)?\): (?P<xid>\d{1,4})"
+)
+
+# What the Xid catalogue says: application first, then hardware, link and firmware; the last three only report a cleanup.
+_XID_KINDS = {
+    **dict.fromkeys((13, 31, 68, 69), "application"),
+    **dict.fromkeys((48, 63, 64, 79, 94, 95, 140), "hardware"),
+    **dict.fromkeys((74, 121, 137, 145, 149), "link"),
+    **dict.fromkeys((119, 120), "firmware"),
+    **dict.fromkeys((43, 45, 154), "cleanup"),
+}
+_XID_FOLLOWS = {63: 48, 64: 48, 94: 48, 95: 48}
+_XID_TOGETHER_S = 1.0
+
+
+def read_kernel(lines: Sequence[Line], ctx: Context) -> tuple[tuple[ProcessExit, ...], tuple[Fact, ...]]:
+    """Processes that the kernel killed or saw crash, and what it says of memory, libraries and GPUs."""
+    reader = _Kernel(ctx)
+    for line in lines:
+        if _TRIGGER.search(line.text):
+            reader.read(line)
+    return tuple(reader.exits[:MAX_EXITS]), reader.facts()
+
+
+class _Kernel:
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self.exits: list[ProcessExit] = []
+        self._killed: set[int] = set()
+        self._kills: list[tuple[str, SourceSpan]] = []
+        self._limits: list[tuple[int, SourceSpan]] = []
+        self._modules: list[tuple[str, SourceSpan]] = []
+        self._xids: list[tuple[str, int, Line]] = []
+
+    def read(self, line: Line) -> None:
+        """Read one line that may be of interest."""
+        span = self._ctx.span(line)
+        if found := _CONSTRAINT.match(line.text):
+            memcg = found["constraint"] == "CONSTRAINT_MEMCG"
+            self._kills.append(("memcg" if memcg else "system", span))
+            if found["pid"]:
+                self._exit(line, int(found["pid"]), -9)
+        elif found := _KILLED.match(line.text):
+            self._kills.append(("memcg" if found["scope"].startswith("Memory") else "system", span))
+            self._exit(line, int(found["pid"]), -9)
+        elif found := _CGROUP_LIMIT.match(line.text):
+            self._limits.append((int(found["limit"]) * 1024, span))
+        elif found := _SEGFAULT.match(line.text):
+            self._modules.append((found["module"] or "", span))
+            self._exit(line, int(found["pid"]), -4 if "opcode" in found["kind"] else -11)
+        elif (found := _XID.match(line.text)) and len(self._xids) < MAX_XIDS:
+            self._xids.append((found["bus"].lower()[-10:], int(found["xid"]), line))
+
+    def _exit(self, line: Line, pid: int, code: int) -> None:
+        """Note the end of a process once: a kill is printed as a constraint line and a result line."""
+        if pid in self._killed:
+            return
+        self._killed.add(pid)
+        self.exits.append(
+            ProcessExit(
+                place=Place(host=line.place.host, pid=pid, time=line.place.time),
+                code=code,
+                by_launcher=False,
+                reporter="kernel",
+                span=self._ctx.span(line),
+                text=line.text.strip()[:MAX_TEXT_CHARS],
+                source_id=self._ctx.source_id,
+            )
+        )
+
+    def facts(self) -> tuple[Fact, ...]:
+        """The facts that the whole text decides; contradicting lines decide nothing."""
+        facts: list[Fact] = []
+        if len({kind for kind, _ in self._kills}) == 1:
+            kind = self._kills[0][0]
+            facts.append(_fact("host.oom_kill", kind, "kernel log", tuple(span for _, span in self._kills[:4])))
+        if self._limits:
+            limit, span = min(self._limits)
+            facts.append(_fact("host.ram_bytes", limit, "limit of the memory cgroup", (span,)))
+        if len({module for module, _ in self._modules}) == 1 and self._modules[0][0]:
+            facts.append(_fact("native.module", self._modules[0][0], "kernel log", (self._modules[0][1],)))
+        if len({bus for bus, _, _ in self._xids}) == 1:
+            facts.extend(self._xid_facts())
+        return tuple(facts)
+
+    def _xid_facts(self) -> list[Fact]:
+        """Xids of the one GPU that the text names; which of several GPUs is meant is for the rank map to say."""
+        numbers = tuple(dict.fromkeys(xid for _, xid, _ in self._xids))
+        spans = tuple(self._ctx.span(line) for _, _, line in self._xids[:8])
+        facts = [_fact("gpu.xid", numbers, "kernel log", spans)]
+        causes = [(xid, line) for _, xid, line in self._xids if _XID_KINDS.get(xid) != "cleanup"]
+        if causes:
+            first, line = causes[0]
+            for xid, other in causes[1:]:
+                if _XID_FOLLOWS.get(first) == xid and _close(line, other):
+                    first, line = xid, other
+            facts.append(_fact("gpu.xid_first", first, "first Xid that is not a cleanup report", (self._ctx.span(line),)))
+            if first in _XID_KINDS:
+                facts.append(_fact("gpu.xid_kind", _XID_KINDS[first], "Xid catalogue", (self._ctx.span(line),)))
+        return facts
+
+
+def _close(one: Line, other: Line) -> bool:
+    first, second = one.place.time, other.place.time
+    return first is not None and second is not None and abs(second.seconds - first.seconds) < _XID_TOGETHER_S
+
+
+def _fact(name: str, value: str | int | tuple[int, ...], origin: str, spans: tuple[SourceSpan, ...]) -> Fact:
+    return Fact(name=name, value=value, origin=origin, spans=spans)

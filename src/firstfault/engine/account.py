@@ -1,0 +1,243 @@
+"""What happened in one attempt: every fault followed to its cause, and what is left without one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
+
+from firstfault.engine.align import Aligned
+from firstfault.engine.causes import Link, Scene, link_faults, root_of
+from firstfault.engine.classes import Fault
+from firstfault.engine.silent import Suspicion, silent_ranks, suspect
+from firstfault.engine.streams import Stream, split_streams
+from firstfault.engine.tie_break import Choice, choose
+from firstfault.engine.wording import subject, why_consequence, why_follower
+from firstfault.knowledge.schema import CausalTable
+
+_STOPPED = frozenset({"exit_sigterm", "keyboard_interrupt"})
+_EVIDENCE = frozenset({"host_oom_kill", "gpu_xid", "machine_check"})
+_TALK = frozenset(
+    {
+        "collective_timeout",
+        "elastic_node_lost",
+        "exit_sigterm",
+        "nccl_abort_note",
+        "nccl_error",
+        "peer_lost",
+        "rendezvous_error",
+        "store_timeout",
+        "watchdog_stuck",
+    }
+)
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True):
+    """`own` is true if a fault that can start failures is left unexplained; otherwise `choice` rests on consequences only.
+
+    `explained` are (effect, root, sentence).
+    """
+
+    choice: Choice
+    own: bool
+    explained: tuple[tuple[Fault, Fault, str], ...] = ()
+    independent: tuple[Fault, ...] = ()
+    suspects: tuple[int, ...] = ()
+    symmetric: bool | None = None
+
+
+def account_for(
+    faults: Sequence[Fault], aligned: Aligned, causal: CausalTable, *, before: Account | None, suspicion: Suspicion | None
+) -> Account:
+    """Explain what can be explained among the faults of one attempt, and choose among the rest."""
+    streams, free = split_streams(faults, aligned)
+    told = _told_ranks(free, streams)
+    heads = [stream.head for stream in streams]
+    nodes = [*heads, *_distinct(free)]
+    scene = Scene(
+        clocks=aligned.clocks,
+        rank_map=aligned.rank_map,
+        told_ranks=frozenset(told),
+        sole_failing=_sole_failing(heads, told, aligned),
+    )
+    links = link_faults(nodes, causal, scene)
+    roots = [fault for fault in nodes if fault not in links]
+    explained = [(link.effect, root_of(link.effect, links), link) for link in links.values()]
+    carried = _carried_over(roots, before, causal)
+    left = [fault for fault in roots if fault not in {effect for effect, _, _ in carried} and not _implied(fault, told, nodes)]
+    strong = [fault for fault in left if fault.tier > 1]
+    sentences = [(effect, root, why_consequence(link, root)) for effect, root, link in explained]
+    sentences += carried
+    if strong:
+        return _own_account(strong, left, nodes, streams, sentences, links, aligned, told)
+    return _consequences_only(left or roots, nodes, streams, sentences, aligned, told, suspicion)
+
+
+def _own_account(
+    strong: Sequence[Fault],
+    left: Sequence[Fault],
+    nodes: Sequence[Fault],
+    streams: Sequence[Stream],
+    sentences: list[tuple[Fault, Fault, str]],
+    links: dict[Fault, Link],
+    aligned: Aligned,
+    told: Collection[int],
+) -> Account:
+    top = max(fault.tier for fault in strong)
+    roots = [_with_rank(fault, links, nodes, aligned) for fault in strong if fault.tier == top]
+    choice = choose(roots, aligned, told)
+    chosen = {id(fault.event) for fault in choice.initiating} | {id(f.event) for f in roots if f.rank in choice.ranks}
+    others = [fault for fault in left if id(fault.event) not in {id(f.event) for f in choice.initiating}]
+    first = choice.initiating[0]
+    echoes = [f for f in others if f.fault_class in _TALK or f.tier == 1 or id(f.event) in chosen]
+    independent = [f for f in others if f not in echoes]
+    sentences += [(f, first, why_follower(first) if f.rank == first.rank else subject(first)) for f in echoes]
+    sentences += _followers(streams)
+    certainty = choice.certainty
+    if certainty == "established" and (any(f.tier > 1 for f in independent) or _unseen(aligned, nodes)):
+        certainty = "likely"
+    return Account(
+        choice=msgspec.structs.replace(choice, certainty=certainty, reason=_reason(choice, nodes)),
+        own=True,
+        explained=tuple(sentences),
+        independent=tuple(independent),
+        symmetric=_symmetric(choice, aligned),
+    )
+
+
+def _consequences_only(
+    roots: Sequence[Fault],
+    nodes: Sequence[Fault],
+    streams: Sequence[Stream],
+    sentences: list[tuple[Fault, Fault, str]],
+    aligned: Aligned,
+    told: Collection[int],
+    suspicion: Suspicion | None,
+) -> Account:
+    first = max(roots, key=lambda fault: (fault.weight, fault.tier))
+    found = suspicion or suspect(aligned, nodes, told)
+    alone = first.fault_class in ("process_exit",) and first.rank is not None and len(_ranks_of(roots)) == 1
+    if alone and first.rank is not None and not suspicion:
+        found = Suspicion(ranks=(first.rank,), reason=f"rank {first.rank} ended with an error code, what it printed is missing")
+    rank = found.ranks[0] if len(found.ranks) == 1 else None
+    sentences += [(fault, first, why_follower(first)) for fault in roots if fault is not first and fault.rank == first.rank]
+    sentences += _followers(streams)
+    choice = Choice(
+        initiating=(first,),
+        rank=rank,
+        ranks=found.ranks,
+        relation="several" if len(found.ranks) > 1 else "one",
+        certainty="likely" if rank is not None else "undetermined",
+        reason=found.reason,
+    )
+    return Account(choice=choice, own=False, explained=tuple(sentences), suspects=found.ranks)
+
+
+def _told_ranks(free: Iterable[Fault], streams: Sequence[Stream]) -> set[int]:
+    """Ranks that the launcher sent a signal: by its own lines, or, where those are missing, by what must have happened.
+
+    A launcher that sees a rank fail ends the others with SIGTERM. If no line about that is in the bundle, a rank that ended by
+    SIGTERM while another failed by itself was told to.
+    """
+    lines = [fault for fault in free if fault.fault_class == "launcher_sigterm"]
+    told = {fault.rank for fault in lines if fault.rank is not None}
+    if lines:
+        return told
+    ended = {s.rank for s in streams if s.rank is not None and any(f.fault_class == "exit_sigterm" for f in s.faults)}
+    failed = {s.rank for s in streams if s.rank is not None and s.head.fault_class not in _STOPPED}
+    return ended if failed - ended else set()
+
+
+def _implied(fault: Fault, told: Collection[int], nodes: Iterable[Fault]) -> bool:
+    """True for the SIGTERM of a rank that the launcher must have sent although its line is missing."""
+    return fault.fault_class in _STOPPED and fault.rank in told and any(f is not fault and f.rank not in told for f in nodes)
+
+
+def _distinct(faults: Iterable[Fault]) -> list[Fault]:
+    seen: set[tuple[object, ...]] = set()
+    out = []
+    for fault in faults:
+        key = (fault.fault_class, fault.rank, fault.host, fault.event.text)
+        if key not in seen:
+            seen.add(key)
+            out.append(fault)
+    return out
+
+
+def _sole_failing(heads: Iterable[Fault], told: Collection[int], aligned: Aligned) -> dict[str | None, int]:
+    by_host: dict[str | None, set[int]] = {}
+    for fault in heads:
+        if fault.rank is not None and fault.tier > 1 and not (fault.fault_class in _STOPPED and fault.rank in told):
+            by_host.setdefault(fault.host, set()).add(fault.rank)
+            by_host.setdefault(None, set()).add(fault.rank)
+    return {host: next(iter(ranks)) for host, ranks in by_host.items() if len(ranks) == 1}
+
+
+def _carried_over(roots: Sequence[Fault], before: Account | None, causal: CausalTable) -> list[tuple[Fault, Fault, str]]:
+    """Faults that follow from the failure of the attempt before: its sockets still die, its file is half written."""
+    if before is None or not before.choice.initiating:
+        return []
+    cause = before.choice.initiating[0]
+    rows = [row for row in causal.explains if row.scope == "next_attempt" and row.a in cause.labels]
+    out = []
+    for fault in roots:
+        for row in rows:
+            path = fault.event.captures.get("path")
+            same_path = path is not None and path == cause.event.captures.get("path")
+            if row.b in fault.labels and (same_path or "path" not in row.match):
+                out.append((fault, cause, f"the attempt before had just failed: {subject(cause)}"))
+                break
+    return out
+
+
+def _with_rank(fault: Fault, links: dict[Fault, Link], nodes: Sequence[Fault], aligned: Aligned) -> Fault:
+    """Evidence of a machine belongs to the rank that it directly explains, or to the only silent rank of that host."""
+    if fault.rank is not None or fault.fault_class not in _EVIDENCE:
+        return fault
+    ranks = {
+        link.effect.rank for link in links.values() if link.cause is fault and link.row.scope in ("host", "gpu", "reports")
+    }
+    ranks.discard(None)
+    if not ranks and fault.host is not None:
+        here = {rank for rank, host in aligned.rank_map.hosts.items() if host == fault.host}
+        ranks = set(here) if len(here) == 1 else here & set(silent_ranks(aligned, {n.rank for n in nodes}))
+    if len(ranks) != 1:
+        return fault
+    place = aligned.rank_map.complete(msgspec.structs.replace(fault.event.place, rank=next(iter(ranks))))
+    return msgspec.structs.replace(fault, event=msgspec.structs.replace(fault.event, place=place))
+
+
+def _followers(streams: Iterable[Stream]) -> list[tuple[Fault, Fault, str]]:
+    return [(fault, stream.head, why_follower(stream.head)) for stream in streams for fault in stream.followers]
+
+
+def _reason(choice: Choice, nodes: Sequence[Fault]) -> str:
+    if choice.reason:
+        return choice.reason
+    first = choice.initiating[0]
+    others = len({fault.rank for fault in nodes if fault.rank not in (None, first.rank)})
+    if others:
+        return f"{subject(first)}, and nothing explains that; what the other ranks report follows from it"
+    return f"{subject(first)}, and nothing explains that"
+
+
+def _symmetric(choice: Choice, aligned: Aligned) -> bool | None:
+    if choice.relation == "symmetric":
+        return True
+    ranks = max(len(aligned.ranks), aligned.world_size or 0)
+    return None if ranks < 2 or choice.certainty == "undetermined" else False
+
+
+def _unseen(aligned: Aligned, nodes: Iterable[Fault]) -> bool:
+    """True if some rank of the world left no trace and no combined log stands for it."""
+    if aligned.world_size is None:
+        return False
+    seen = set(aligned.ranks) | {fault.rank for fault in nodes}
+    combined = any(
+        len(report.ranks) > 1 or report.exits for report in aligned.bundle.reports if report.source.place.rank is None
+    )
+    return not combined and bool(set(range(aligned.world_size)) - seen)
+
+
+def _ranks_of(faults: Iterable[Fault]) -> set[int]:
+    return {fault.rank for fault in faults if fault.rank is not None}

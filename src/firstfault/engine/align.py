@@ -1,0 +1,178 @@
+"""One clock, one rank map: every event, exit and traceback of a bundle at its completed place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+import msgspec
+
+from firstfault.engine.attempts import AttemptGuide, known_attempts
+from firstfault.engine.clocks import Clocks, estimate_clocks
+from firstfault.engine.endings import end_events
+from firstfault.engine.rank_map import RankMap, exit_place, read_rank_map
+from firstfault.model.bundle import Bundle, SourceReport
+from firstfault.model.event import Event, ExceptionBlock, Place, ProcessExit, Progress, Traceback
+
+EXCEPTION_EVENT = "python.exception"
+_NAMED_BY_PID = frozenset({"host_oom_kill", "gpu_xid", "gpu_xid_application", "gpu_xid_cleanup", "native_signal"})
+_NAMED_BY_BUS = frozenset({"gpu_xid", "gpu_xid_application", "gpu_xid_cleanup"})
+
+_Seen = TypeVar("_Seen", Event, ProcessExit)
+
+
+class Aligned(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was seen, with ranks, hosts and attempts completed and process exits turned into events.
+
+    `ranks` are the ranks that printed something. `tracebacks` are keyed by source id and index. `attempts` is empty if the run
+    was not restarted as far as one can see.
+    """
+
+    bundle: Bundle
+    events: tuple[Event, ...] = ()
+    tracebacks: dict[tuple[str, int], Traceback] = {}
+    exits: tuple[ProcessExit, ...] = ()
+    progress: tuple[Progress, ...] = ()
+    ranks: frozenset[int] = frozenset()
+    world_size: int | None = None
+    attempts: tuple[int, ...] = ()
+    clocks: Clocks = Clocks()
+    rank_map: RankMap = RankMap()
+
+    def traceback_of(self, event: Event) -> Traceback | None:
+        """The traceback that `event` ends or stands in."""
+        return None if event.traceback is None else self.tracebacks.get((event.source_id, event.traceback))
+
+
+def align(bundle: Bundle) -> Aligned:
+    """Complete the place of everything in `bundle` and say how the hosts' clocks stand to each other."""
+    ranks = read_rank_map(bundle)
+    events = [_placed(event, report, ranks) for report in bundle.reports for event in report.events]
+    exits = [_placed_exit(found, report, ranks) for report in bundle.reports for found in report.exits]
+    tracebacks = dict(_placed_tracebacks(bundle, ranks))
+    events += _unnamed_exceptions(events, tracebacks)
+    attempts = known_attempts(
+        [*(e.place for e in events), *(x.place for x in exits), *(r.source.place for r in bundle.reports)]
+    )
+    if len(attempts) > 1:
+        guide = AttemptGuide(attempts, events)
+        events = [_at_attempt(event, guide.attempt_at(event.source_id, event.span)) for event in events]
+        exits = [_at_attempt(found, guide.attempt_at(found.source_id, found.span)) for found in exits]
+    for attempt in attempts if len(attempts) > 1 else (None,):
+        events += end_events([x for x in exits if len(attempts) < 2 or x.place.attempt == attempt], ranks)
+    return Aligned(
+        bundle=bundle,
+        events=tuple(events),
+        tracebacks=tracebacks,
+        exits=tuple(exits),
+        progress=tuple(sample for report in bundle.reports for sample in report.progress),
+        ranks=frozenset(_printing_ranks(bundle, ranks)),
+        world_size=ranks.world_size,
+        attempts=attempts,
+        clocks=estimate_clocks(events),
+        rank_map=ranks,
+    )
+
+
+def _merged(place: Place, source: Place) -> Place:
+    """`place` with what the name of its source says where the line itself says nothing."""
+    return Place(
+        rank=source.rank if place.rank is None and place.local_rank is None else place.rank,
+        local_rank=source.local_rank if place.rank is None and place.local_rank is None else place.local_rank,
+        host=place.host or source.host,
+        pid=place.pid,
+        attempt=source.attempt if place.attempt is None else place.attempt,
+        time=place.time,
+    )
+
+
+def _placed(event: Event, report: SourceReport, ranks: RankMap) -> Event:
+    place = ranks.complete(_merged(event.place, report.source.place))
+    if place.rank is None:
+        place = _place_of_evidence(event, place, ranks)
+    return event if place == event.place else msgspec.structs.replace(event, place=place)
+
+
+def _place_of_evidence(event: Event, place: Place, ranks: RankMap) -> Place:
+    """A kernel line names its victim by pid or by bus id."""
+    pid, bus = event.captures.get("pid"), event.captures.get("bus")
+    rank = None
+    if event.fault_class in _NAMED_BY_PID and isinstance(pid, int):
+        rank = ranks.rank_of_pid(pid, place.host)
+    if rank is None and event.fault_class in _NAMED_BY_BUS and bus is not None:
+        rank = ranks.rank_of_bus(bus, place.host)
+    return place if rank is None else ranks.complete(msgspec.structs.replace(place, rank=rank))
+
+
+def _placed_exit(found: ProcessExit, report: SourceReport, ranks: RankMap) -> ProcessExit:
+    source = msgspec.structs.replace(report.source.place, rank=None, local_rank=None)
+    return msgspec.structs.replace(found, place=ranks.complete(_merged(exit_place(found), source)))
+
+
+def _placed_tracebacks(bundle: Bundle, ranks: RankMap) -> Iterator[tuple[tuple[str, int], Traceback]]:
+    for report in bundle.reports:
+        for index, traceback in enumerate(report.tracebacks):
+            place = ranks.complete(_merged(traceback.place, report.source.place))
+            yield (report.source.id, index), msgspec.structs.replace(traceback, place=place)
+
+
+def _unnamed_exceptions(events: Iterable[Event], tracebacks: dict[tuple[str, int], Traceback]) -> list[Event]:
+    """An event for each exception chain whose oldest exception no signal knows by its text."""
+    by_source: dict[str, list[Event]] = {}
+    for event in events:
+        if event.fault_class is not None and event.role != "context":
+            by_source.setdefault(event.source_id, []).append(event)
+    made = []
+    for (source_id, index), traceback in tracebacks.items():
+        if traceback.blocks and not any(_names(event, index, traceback) for event in by_source.get(source_id, ())):
+            made.append(_event_of(traceback, source_id, index))
+    return made
+
+
+def _names(event: Event, index: int, traceback: Traceback) -> bool:
+    root = traceback.root
+    inside = root.span.offset <= event.span.offset < max(root.end_offset, root.span.offset + 1)
+    if len(traceback.blocks) == 1 and event.traceback == index:
+        return True
+    return inside and (event.place.rank is None or traceback.place.rank is None or event.place.rank == traceback.place.rank)
+
+
+def _event_of(traceback: Traceback, source_id: str, index: int) -> Event:
+    root = traceback.root
+    return Event(
+        name=EXCEPTION_EVENT,
+        signal="",
+        role="initiating",
+        fault_class="python_exception",
+        span=root.span,
+        text=text_of(root),
+        place=traceback.place,
+        source_id=source_id,
+        traceback=index,
+    )
+
+
+def text_of(block: ExceptionBlock) -> str:
+    """`Type: message` with the first line of the message; for a cut block the innermost frame that is left."""
+    if not block.type:
+        return f"{block.frames[-1].path}:{block.frames[-1].line} in {block.frames[-1].function}" if block.frames else ""
+    message = block.message.strip().splitlines()
+    return (f"{block.type}: {message[0]}" if message else block.type)[:2000]
+
+
+def _at_attempt(seen: _Seen, attempt: int | None) -> _Seen:
+    if seen.place.attempt is not None or attempt is None:
+        return seen
+    return msgspec.structs.replace(seen, place=msgspec.structs.replace(seen.place, attempt=attempt))
+
+
+def _printing_ranks(bundle: Bundle, ranks: RankMap) -> Iterator[int]:
+    for report in bundle.reports:
+        yield from report.ranks
+        places = [report.source.place, *(event.place for event in report.events), *(end.place for end in report.ends)]
+        places += [traceback.place for traceback in report.tracebacks]
+        for place in places:
+            rank = ranks.complete(place).rank
+            if rank is not None:
+                yield rank
+        yield from (sample.rank for sample in report.progress if sample.rank is not None)

@@ -1,0 +1,61 @@
+"""To which attempt of an elastic run a line of a combined log belongs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from firstfault.model.event import Event, Place
+from firstfault.model.span import SourceSpan
+
+_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+
+
+def shape_of_text(text: str) -> str:
+    """`text` with numbers removed and blanks folded: what two sightings of one kind of failure share."""
+    return " ".join(_NUMBERS.sub("#", text).split())
+
+
+def known_attempts(places: Iterable[Place]) -> tuple[int, ...]:
+    """The attempts that folders, environment or prefixes name; empty if nothing does."""
+    return tuple(sorted({place.attempt for place in places if place.attempt is not None}))
+
+
+class AttemptGuide:
+    """Finds the attempt of a line that carries none: the n-th sighting of a text belongs to the n-th attempt that printed it.
+
+    A line that stands in no attempt's own file belongs to the attempt that was running at that place of its source.
+    """
+
+    def __init__(self, attempts: Sequence[int], events: Iterable[Event]) -> None:
+        self._first = attempts[0] if attempts else None
+        self._twins: dict[tuple[int | None, str], list[int]] = {}
+        marks: dict[str, list[tuple[int, int]]] = {}
+        seen: dict[tuple[str, int | None, str], int] = {}
+        loose: list[Event] = []
+        for event in events:
+            if event.place.attempt is None:
+                loose.append(event)
+            else:
+                self._twins.setdefault(_key(event), []).append(event.place.attempt)
+        for event in sorted(loose, key=lambda e: e.span.offset):
+            key = _key(event)
+            turn = seen.get((event.source_id, *key), 0)
+            seen[(event.source_id, *key)] = turn + 1
+            twins = sorted(set(self._twins.get(key, ())))
+            if twins:
+                marks.setdefault(event.source_id, []).append((event.span.offset, twins[min(turn, len(twins) - 1)]))
+        self._marks = marks
+
+    def attempt_at(self, source_id: str, span: SourceSpan) -> int | None:
+        """The attempt that runs at `span` of a source without attempts of its own."""
+        current = self._first
+        for offset, attempt in self._marks.get(source_id, ()):
+            if offset > span.offset:
+                break
+            current = attempt
+        return current
+
+
+def _key(event: Event) -> tuple[int | None, str]:
+    return event.place.rank, event.text.strip()[-200:]

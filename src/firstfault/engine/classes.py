@@ -1,0 +1,128 @@
+"""The class of each fatal event, and how strongly that class starts failures."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+
+from firstfault.engine.align import EXCEPTION_EVENT, Aligned
+from firstfault.engine.attempts import shape_of_text
+from firstfault.engine.endings import EXIT_EVENT
+from firstfault.knowledge.schema import CausalTable, FaultClass
+from firstfault.model.event import Event, Traceback
+
+_TIERS = {"context": 0, "collateral": 1, "either": 2, "initiating": 3}
+_PREFIXES = re.compile(r"^(?:\s*(?:\[[^\]\s]*\d+\]:?|\d+:|\([^)]*\))\s*)+")
+_LAUNCHER_FRAMES = (
+    "accelerate/commands/",
+    "torch/distributed/run.py",
+    "torch/distributed/launch.py",
+    "torch/distributed/elastic/agent",
+    "deepspeed/launcher/",
+)
+_PLAIN = FaultClass(id="", prior="context", weight=0, text="")
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A fatal event with its class. Two faults are the same only if they are one object.
+
+    `labels` are the names under which rows may mean it: its class and the groups that hold the class. `shape` is what
+    the same failure on another rank has in common with it.
+    """
+
+    event: Event
+    fault_class: str
+    prior: Literal["initiating", "either", "collateral"]
+    weight: int
+    labels: frozenset[str]
+    shape: str
+    kernel: bool = False
+
+    @property
+    def rank(self) -> int | None:
+        """The rank it happened on."""
+        return self.event.place.rank
+
+    @property
+    def host(self) -> str | None:
+        """The host it happened on."""
+        return self.event.place.host
+
+    @property
+    def tier(self) -> int:
+        """3 initiating, 2 either, 1 collateral."""
+        return _TIERS[self.prior]
+
+    @property
+    def strength(self) -> tuple[int, int]:
+        """Orders candidates: the prior first, then the weight of the class."""
+        return self.tier, self.weight
+
+    @property
+    def is_exit(self) -> bool:
+        """True if it was read from an exit code or a launcher's line, not from what the rank printed."""
+        return self.event.name == EXIT_EVENT
+
+
+def read_faults(aligned: Aligned, causal: CausalTable) -> list[Fault]:
+    """All fatal-looking events of the bundle in the order of the sources; quoted texts and context are left out."""
+    classes = {spec.id: spec for spec in causal.classes}
+    types = {spec.name: spec.fault_class for spec in causal.exception_types}
+    groups = {name: frozenset(members) for name, members in causal.groups.items()}
+    kinds = {report.source.id: report.source.kind for report in aligned.bundle.reports}
+    faults = []
+    for event in aligned.events:
+        if event.fault_class is None or event.quoted or event.role in ("context", "progress"):
+            continue
+        kernel = kinds.get(event.source_id) == "kernel"
+        fault_class = _classify(event, aligned.traceback_of(event), types, kernel)
+        spec = classes.get(fault_class, _PLAIN)
+        if spec.prior == "context":
+            continue
+        labels = frozenset({fault_class, *(name for name, members in groups.items() if fault_class in members)})
+        faults.append(
+            Fault(
+                event=event,
+                fault_class=fault_class,
+                prior=spec.prior,
+                weight=spec.weight,
+                labels=labels,
+                shape=shape_of(event, aligned.traceback_of(event)),
+                kernel=kernel,
+            )
+        )
+    return faults
+
+
+def shape_of(event: Event, traceback: Traceback | None) -> str:
+    """Exception type, innermost frame and message with numbers removed; for a plain line its text without prefixes."""
+    if traceback is None or not traceback.blocks:
+        return shape_of_text(_PREFIXES.sub("", event.text))
+    root = traceback.root
+    frame = f"{root.frames[-1].path}:{root.frames[-1].line}" if root.frames else ""
+    return f"{root.type} {frame} {shape_of_text(root.message)}"
+
+
+def _classify(event: Event, traceback: Traceback | None, types: dict[str, str], kernel: bool) -> str:
+    fault_class = event.fault_class or ""
+    if kernel and fault_class == "native_signal" and event.place.rank is None:
+        return "kernel_segfault_line"
+    if event.name != EXCEPTION_EVENT and fault_class != "python_exception":
+        return fault_class
+    if traceback is None or not traceback.blocks:
+        return fault_class
+    root = traceback.root
+    named = types.get(root.type) or types.get(root.type.rpartition(".")[2])
+    if named is not None:
+        return named
+    return "launcher_exception" if _in_launcher(event, traceback) else fault_class
+
+
+def _in_launcher(event: Event, traceback: Traceback) -> bool:
+    """True for an exception whose frames are the launcher's own from the first to the last."""
+    frames = traceback.root.frames
+    if event.place.rank is not None or event.place.local_rank is not None or not frames:
+        return False
+    return any(part in frame.path for frame in frames for part in _LAUNCHER_FRAMES)

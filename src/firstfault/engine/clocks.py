@@ -1,0 +1,149 @@
+"""How far apart two places are in time, and how sure that is.
+
+Times are compared only inside one host, unless the offset between two hosts follows from a collective that both saw start.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from statistics import median
+
+import msgspec
+
+from firstfault.model.event import Clock, Event, Place
+
+SAME_HOST_ERROR_S = 0.1
+OFFSET_ERROR_S = 1.0
+_DAY_S = 86400.0
+_COMMON_YEAR = 2001
+_ZONE_STEP_S = 900.0
+_ZONE_SLACK_S = 120.0
+_RAN_FOR = ("ran_for",)
+_RAN_FOR_TEXT = re.compile(
+    r"ran for (\d{1,12}) ?ms|ran for (\d{1,12}) milliseconds|waiting (\d{1,12})ms|in (\d{1,12}) ms|after (\d{1,12})ms"
+)
+_SEQUENCE = ("seq",)
+_OPERATION = ("op",)
+
+
+class Delay(msgspec.Struct, frozen=True):
+    """time(b) - time(a) and the error of that difference, both in seconds."""
+
+    seconds: float
+    error_s: float
+
+
+class Clocks(msgspec.Struct, frozen=True):
+    """Offsets between hosts: seconds to add to a host's times to reach the reference, and their error."""
+
+    offsets: dict[str, tuple[float, float]] = {}
+
+    def delay(self, a: Place, b: Place) -> Delay | None:
+        """The time from `a` to `b`, or None where the two clocks cannot be compared."""
+        if a.time is None or b.time is None:
+            return None
+        difference = _difference_s(a.time, b.time)
+        if difference is None:
+            return None
+        error = max(a.time.resolution_s, b.time.resolution_s)
+        if a.host == b.host or a.host is None or b.host is None:
+            same_rank = a.rank is not None and a.rank == b.rank
+            return Delay(difference, error if same_rank else error + SAME_HOST_ERROR_S)
+        if "boot" in (a.time.kind, b.time.kind) or a.host not in self.offsets or b.host not in self.offsets:
+            return None
+        (shift_a, error_a), (shift_b, error_b) = self.offsets[a.host], self.offsets[b.host]
+        return Delay(difference + shift_b - shift_a, error + error_a + error_b)
+
+
+def ran_for_s(event: Event) -> float | None:
+    """How long a time-out had been waiting when it was printed."""
+    for key in _RAN_FOR:
+        value = event.captures.get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+    found = _RAN_FOR_TEXT.search(event.text)
+    return int(next(filter(None, found.groups()))) / 1000 if found else None
+
+
+def started(event: Event) -> Place:
+    """The place of a time-out with the time at which the wait began: log time minus ran-for."""
+    waited = ran_for_s(event)
+    clock = event.place.time
+    if waited is None or clock is None:
+        return event.place
+    return msgspec.structs.replace(event.place, time=msgspec.structs.replace(clock, seconds=clock.seconds - waited))
+
+
+def estimate_clocks(events: Iterable[Event]) -> Clocks:
+    """Offsets between hosts from the starts of collectives that several hosts saw time out.
+
+    The median of the pairs counts; its error is their spread and a second. Hosts that are minutes apart are normal.
+    """
+    starts: dict[tuple[object, ...], dict[str, list[float]]] = {}
+    for event in events:
+        clock, host = event.place.time, event.place.host
+        key = _collective(event)
+        if clock is None or clock.kind == "boot" or host is None or key is None or ran_for_s(event) is None:
+            continue
+        start = started(event).time
+        if start is not None:
+            starts.setdefault((clock.kind, *key), {}).setdefault(host, []).append(start.seconds)
+    return Clocks(_offsets(starts))
+
+
+def _offsets(starts: dict[tuple[object, ...], dict[str, list[float]]]) -> dict[str, tuple[float, float]]:
+    seen: dict[str, int] = {}
+    for by_host in starts.values():
+        for host in by_host:
+            seen[host] = seen.get(host, 0) + 1
+    if len(seen) < 2:
+        return {}
+    reference = max(sorted(seen), key=lambda host: seen[host])
+    shifts: dict[str, list[float]] = {}
+    for by_host in starts.values():
+        if reference not in by_host:
+            continue
+        base = median(by_host[reference])
+        for host, times in by_host.items():
+            shifts.setdefault(host, []).extend(base - time for time in times)
+    return {host: (median(found), max(found) - min(found) + OFFSET_ERROR_S) for host, found in shifts.items()}
+
+
+def _collective(event: Event) -> tuple[object, object] | None:
+    sequence = next((event.captures[key] for key in _SEQUENCE if key in event.captures), None)
+    operation = next((event.captures[key] for key in _OPERATION if key in event.captures), None)
+    return None if sequence is None else (sequence, operation)
+
+
+def _difference_s(a: Clock, b: Clock) -> float | None:
+    if "boot" in (a.kind, b.kind):
+        return b.seconds - a.seconds if a.kind == b.kind else None
+    if "daytime" in (a.kind, b.kind):
+        return (b.seconds - a.seconds + _DAY_S / 2) % _DAY_S - _DAY_S / 2
+    if a.kind == b.kind:
+        difference = b.seconds - a.seconds
+        return difference if _is_epoch(a) == _is_epoch(b) else _without_zone(difference)
+    return _without_zone(_in_year(b) - _in_year(a))
+
+
+def _is_epoch(clock: Clock) -> bool:
+    return clock.text.replace(".", "").isdigit()
+
+
+def _without_zone(difference: float) -> float | None:
+    """Epoch seconds against local time: whole quarters of an hour are the zone, as long as what remains is small."""
+    if abs(difference) <= _ZONE_STEP_S - _ZONE_SLACK_S:
+        return difference
+    rest = (difference + _ZONE_STEP_S / 2) % _ZONE_STEP_S - _ZONE_STEP_S / 2
+    return rest if abs(rest) <= _ZONE_SLACK_S and abs(difference) <= _DAY_S else None
+
+
+def _in_year(clock: Clock) -> float:
+    if clock.kind == "yearless":
+        return clock.seconds
+    moment = datetime.fromtimestamp(clock.seconds, UTC)
+    # Clocks without a year count their days as in a common year.
+    days = date(_COMMON_YEAR, moment.month, 1).toordinal() - date(_COMMON_YEAR, 1, 1).toordinal() + moment.day - 1
+    return days * _DAY_S + clock.seconds % _DAY_S

@@ -1,0 +1,203 @@
+"""Who is who: local rank to global rank, pid to rank, host of a rank, bus id to rank, and how many ranks there are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from firstfault.model.bundle import Bundle, SourceReport
+from firstfault.model.event import Event, Place, ProcessExit
+from firstfault.model.fact import Setting
+
+_WORLD_FACTS = ("run.world_size", "launch.world_size_seen")
+_WORLD_CAPTURES = ("world_size", "nranks")
+_PROCESS_OPTIONS = ("--nproc-per-node", "--nproc_per_node", "--num_processes", "--num-processes")
+_NODE_OPTIONS = ("--nnodes", "--num_machines", "--num-machines")
+MAX_RANKS = 1 << 17
+
+
+class RankMap(msgspec.Struct, frozen=True, kw_only=True):
+    """What the bundle says of ranks, processes and hosts. Keys of `pids` are (host or None, pid)."""
+
+    pids: dict[tuple[str | None, int], int] = {}
+    hosts: dict[int, str] = {}
+    buses: dict[tuple[str | None, str], int] = {}
+    first_ranks: dict[str | None, int] = {}
+    """Global rank of local rank 0 of a host; the key None stands for a run on one node."""
+    one_host: str | None = None
+    world_size: int | None = None
+
+    def rank_of_pid(self, pid: int | None, host: str | None = None) -> int | None:
+        """The rank of a process, if the pid is unique in the bundle or known on that host."""
+        if pid is None:
+            return None
+        found = self.pids.get((host, pid))
+        return self.pids.get((None, pid)) if found is None else found
+
+    def rank_of_bus(self, bus: object, host: str | None = None) -> int | None:
+        """The rank that owns the GPU with this PCI bus id."""
+        key = bus_key(bus)
+        found = self.buses.get((host, key))
+        return self.buses.get((None, key)) if found is None else found
+
+    def global_rank(self, local_rank: int | None, host: str | None) -> int | None:
+        """The global rank of a local one, where the host's first rank is known or there is one node only."""
+        if local_rank is None:
+            return None
+        first = self.first_ranks.get(host, self.first_ranks.get(None))
+        return None if first is None else first + local_rank
+
+    def complete(self, place: Place) -> Place:
+        """`place` with rank and host filled in as far as they follow from the rest."""
+        host = place.host or (self.hosts.get(place.rank) if place.rank is not None else None) or self.one_host
+        rank = place.rank
+        if rank is None:
+            rank = self.global_rank(place.local_rank, host)
+        if rank is None:
+            rank = self.rank_of_pid(place.pid, host)
+        if rank == place.rank and host == place.host:
+            return place
+        return msgspec.structs.replace(place, rank=rank, host=host or (self.hosts.get(rank) if rank is not None else None))
+
+
+def bus_key(bus: object) -> str:
+    """`0000:9b:00.0`, `PCI:0000:9B:00` and NCCL's `9b000` name one device: domain, bus and device in one spelling."""
+    text = str(bus).lower().removeprefix("pci:")
+    try:
+        if ":" in text:
+            parts = text.split(":")
+            device = int(parts[-1].split(".")[0], 16)
+            domain = int(parts[-3], 16) if len(parts) > 2 else 0
+            return f"{domain:x}:{int(parts[-2], 16):x}:{device:x}"
+        number = int(text, 16)
+    except ValueError:
+        return text
+    return f"{number >> 20:x}:{number >> 12 & 0xFF:x}:{number >> 4 & 0xFF:x}"
+
+
+def read_rank_map(bundle: Bundle) -> RankMap:
+    """Collect what events, exits and settings of all sources say of ranks, hosts, pids and bus ids."""
+    places = [place for report in bundle.reports for place in _places(report)]
+    hosts = {host for place in places if (host := place.host)}
+    nodes = _option(_settings(bundle), _NODE_OPTIONS)
+    one_node = len(hosts) <= 1 and (nodes or 1) == 1
+    first_ranks = _first_ranks(places, one_node)
+    one_host = next(iter(hosts)) if one_node and hosts else None
+    known = [_located(place, first_ranks) for place in places]
+    return RankMap(
+        pids=_pids(known, one_host),
+        hosts=_hosts(known),
+        buses=_buses(bundle),
+        first_ranks=first_ranks,
+        one_host=one_host,
+        world_size=_world_size(bundle, known, nodes),
+    )
+
+
+def exit_place(found: ProcessExit) -> Place:
+    """Where a process ended. DeepSpeed's launcher prints the command of its *last* local rank whichever rank failed."""
+    if found.reporter == "deepspeed" and not found.by_launcher:
+        return msgspec.structs.replace(found.place, rank=None, local_rank=None)
+    return found.place
+
+
+def _places(report: SourceReport) -> Iterator[Place]:
+    yield report.source.place
+    for event in report.events:
+        yield event.place
+    for found in report.exits:
+        yield exit_place(found)
+    for traceback in report.tracebacks:
+        yield traceback.place
+    for end in report.ends:
+        yield end.place
+
+
+def _located(place: Place, first_ranks: dict[str | None, int]) -> Place:
+    if place.rank is not None or place.local_rank is None:
+        return place
+    first = first_ranks.get(place.host, first_ranks.get(None))
+    return place if first is None else msgspec.structs.replace(place, rank=first + place.local_rank)
+
+
+def _first_ranks(places: Iterable[Place], one_node: bool) -> dict[str | None, int]:
+    if one_node:
+        return {None: 0}
+    votes: dict[str, Counter[int]] = {}
+    for place in places:
+        if place.rank is not None and place.local_rank is not None and place.host and place.rank >= place.local_rank:
+            votes.setdefault(place.host, Counter())[place.rank - place.local_rank] += 1
+    return {host: counted.most_common(1)[0][0] for host, counted in votes.items()}
+
+
+def _pids(places: Iterable[Place], one_host: str | None) -> dict[tuple[str | None, int], int]:
+    pids: dict[tuple[str | None, int], int] = {}
+    ambiguous: set[int] = set()
+    for place in places:
+        if place.pid is None or place.rank is None:
+            continue
+        pids.setdefault((place.host or one_host, place.pid), place.rank)
+        if pids.setdefault((None, place.pid), place.rank) != place.rank:
+            ambiguous.add(place.pid)
+    for pid in ambiguous:
+        pids.pop((None, pid), None)
+    return pids
+
+
+def _hosts(places: Iterable[Place]) -> dict[int, str]:
+    votes: dict[int, Counter[str]] = {}
+    for place in places:
+        if place.rank is not None and place.host:
+            votes.setdefault(place.rank, Counter())[place.host] += 1
+    return {rank: counted.most_common(1)[0][0] for rank, counted in votes.items()}
+
+
+def _buses(bundle: Bundle) -> dict[tuple[str | None, str], int]:
+    buses: dict[tuple[str | None, str], int] = {}
+    several: set[tuple[str | None, str]] = set()
+    for event in _events(bundle):
+        bus, rank = event.captures.get("bus"), event.place.rank
+        if bus is None or rank is None:
+            continue
+        for host in {None, event.place.host}:
+            if buses.setdefault((host, bus_key(bus)), rank) != rank:
+                several.add((host, bus_key(bus)))
+    return {key: rank for key, rank in buses.items() if key not in several}
+
+
+def _world_size(bundle: Bundle, places: Iterable[Place], nodes: int | None) -> int | None:
+    facts = [fact.value for report in bundle.reports for fact in report.facts if fact.name in _WORLD_FACTS]
+    seen = [event.captures[key] for event in _events(bundle) for key in _WORLD_CAPTURES if key in event.captures]
+    sizes = [size for size in (*facts, *seen) if isinstance(size, int) and 0 < size <= MAX_RANKS]
+    settings = list(_settings(bundle))
+    if not sizes:
+        declared = _option((s for s in settings if s.family == "environment"), ("WORLD_SIZE",))
+        a_node = _option(settings, _PROCESS_OPTIONS[:2])
+        in_all = _option(settings, _PROCESS_OPTIONS[2:])
+        planned = a_node * (nodes or 1) if a_node else in_all
+        sizes = [size for size in (declared, planned) if size and size <= MAX_RANKS][:1]
+    if not sizes:
+        return None
+    highest = max((place.rank for place in places if place.rank is not None), default=-1)
+    return max(*sizes, highest + 1)
+
+
+def _events(bundle: Bundle) -> Iterator[Event]:
+    for report in bundle.reports:
+        yield from report.events
+
+
+def _settings(bundle: Bundle) -> Iterator[Setting]:
+    for report in bundle.reports:
+        yield from report.settings
+
+
+def _option(settings: Iterable[Setting], keys: tuple[str, ...]) -> int | None:
+    for setting in settings:
+        if setting.key in keys:
+            text = str(setting.value)
+            if text.isascii() and text.isdigit() and 0 < int(text[:9]) <= MAX_RANKS:
+                return int(text[:9])
+    return None

@@ -1,0 +1,153 @@
+"""Which of several unexplained faults started it: alike on all ranks, earlier, heavier, or named by the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+import msgspec
+
+from firstfault.engine.align import Aligned
+from firstfault.engine.classes import Fault
+from firstfault.engine.votes import named_rank
+from firstfault.model.diagnosis import Certainty
+
+SYMMETRIC_SHARE = 0.9
+CLEARLY_EARLIER_S = 5.0
+_ONE_ACT = frozenset({"keyboard_interrupt", "scheduler_stop"})
+_NAMES_ANOTHER = frozenset({"collective_mismatch"})
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """The faults that started it, the rank if it is one, how sure that is, and why in one sentence."""
+
+    initiating: tuple[Fault, ...]
+    rank: int | None = None
+    ranks: tuple[int, ...] = ()
+    relation: Literal["one", "symmetric", "several"] = "one"
+    certainty: Certainty = "established"
+    reason: str = ""
+
+
+def choose(roots: Sequence[Fault], aligned: Aligned, told_ranks: Collection[int]) -> Choice:
+    """The initiating faults among `roots`, which nothing explains and which share the strongest prior."""
+    acts = [fault for fault in roots if fault.fault_class in _ONE_ACT]
+    if acts and len(acts) == len(roots):
+        return Choice(initiating=tuple(acts[:1]), reason="one act from outside stopped the whole job")
+    pointing = [fault for fault in roots if fault.fault_class in _NAMES_ANOTHER]
+    if pointing and len(pointing) == len(roots):
+        return _pointed_at(roots, aligned)
+    if len({fault.rank for fault in roots}) == 1:
+        return _one(_strongest(roots))
+    shapes = {fault.shape for fault in roots}
+    early = _clearly_first(roots, aligned)
+    if early is not None:
+        return _one(
+            early, "likely" if len(shapes) == 1 else "established", "it failed before all other ranks that failed by themselves"
+        )
+    if len(shapes) == 1:
+        return _alike(roots, aligned)
+    return _unlike(roots, aligned, told_ranks)
+
+
+def _one(fault: Fault, certainty: Certainty = "established", reason: str = "") -> Choice:
+    ranks = () if fault.rank is None else (fault.rank,)
+    return Choice(initiating=(fault,), rank=fault.rank, ranks=ranks, certainty=certainty, reason=reason)
+
+
+def _strongest(faults: Sequence[Fault]) -> Fault:
+    return max(faults, key=lambda fault: (fault.strength, not fault.kernel, -fault.event.span.offset))
+
+
+def _pointed_at(faults: Sequence[Fault], aligned: Aligned) -> Choice:
+    rank = named_rank(faults, aligned.world_size)
+    if rank is None and len({fault.rank for fault in faults}) == 1 and faults[0].rank is not None:
+        return _one(faults[0], "likely", "it is the rank that complained")
+    if rank is None:
+        ranks = _known(faults)
+        return Choice(
+            initiating=tuple(faults),
+            ranks=ranks,
+            relation="several",
+            certainty="undetermined",
+            reason="the ranks name each other, so the texts alone do not say which of them differs",
+        )
+    own = [fault for fault in faults if fault.rank == rank]
+    return Choice(
+        initiating=tuple(own or faults[:1]),
+        rank=rank,
+        ranks=(rank,),
+        reason=f"the other ranks name rank {rank} as the one whose call or model differs",
+    )
+
+
+def _clearly_first(faults: Sequence[Fault], aligned: Aligned) -> Fault | None:
+    """The fault that precedes all others by more than the clocks' error and what a step or two may take."""
+    first = faults[0]
+    for fault in faults[1:]:
+        delay = aligned.clocks.delay(fault.event.place, first.event.place)
+        if delay is None:
+            return None
+        first = fault if delay.seconds > 0 else first
+    for fault in faults:
+        delay = aligned.clocks.delay(first.event.place, fault.event.place)
+        if fault is not first and (delay is None or delay.seconds <= delay.error_s + CLEARLY_EARLIER_S):
+            return None
+    return first
+
+
+def _alike(faults: Sequence[Fault], aligned: Aligned) -> Choice:
+    ranks = _known(faults)
+    if not ranks:
+        return Choice(initiating=tuple(faults), relation="several", certainty="undetermined", reason="the lines name no rank")
+    whole = max(len(aligned.ranks), len(ranks))
+    symmetric = len(ranks) > 1 and len(ranks) >= math.ceil(SYMMETRIC_SHARE * whole)
+    if symmetric:
+        reason = (
+            f"all {len(ranks)} ranks that printed anything failed with the same error"
+            if len(ranks) == whole
+            else (f"{len(ranks)} of {whole} ranks failed with the same error")
+        )
+        return Choice(initiating=tuple(faults), ranks=ranks, relation="symmetric", reason=reason)
+    return Choice(
+        initiating=tuple(faults),
+        ranks=ranks,
+        relation="several",
+        certainty="likely",
+        reason=f"{len(ranks)} of {whole} ranks failed with the same error, and their order is unknown",
+    )
+
+
+def _unlike(faults: Sequence[Fault], aligned: Aligned, told_ranks: Collection[int]) -> Choice:
+    heaviest = max(fault.weight for fault in faults)
+    heavy = [fault for fault in faults if fault.weight == heaviest]
+    if len(heavy) == 1:
+        return _one(heavy[0], "likely", "its kind of failure starts others more often than what the other ranks report")
+    named = named_rank(faults, aligned.world_size)
+    pointed = [fault for fault in heavy if fault.rank == named and named is not None]
+    if len(pointed) == 1:
+        return _one(pointed[0], "likely", f"the other ranks name rank {named}")
+    if len({fault.shape for fault in heavy}) == 1:
+        return _alike(heavy, aligned)
+    own_end = [fault for fault in heavy if fault.rank is not None and fault.rank not in told_ranks]
+    if told_ranks and len(own_end) == 1:
+        return _one(own_end[0], "likely", "it ended by itself, while the launcher had to stop the other ranks that failed")
+    hinted = [fault for fault in heavy if fault.rank in _first_observed(aligned)]
+    if len(hinted) == 1:
+        return _one(hinted[0], "likely", "the launcher saw it end first")
+    return Choice(
+        initiating=tuple(heavy),
+        ranks=_known(heavy),
+        relation="several",
+        certainty="undetermined",
+        reason="several ranks failed with different errors, and nothing says which came first",
+    )
+
+
+def _first_observed(aligned: Aligned) -> set[int]:
+    return {found.place.rank for found in aligned.exits if found.first_observed and found.place.rank is not None}
+
+
+def _known(faults: Sequence[Fault]) -> tuple[int, ...]:
+    return tuple(sorted({fault.rank for fault in faults if fault.rank is not None}))

@@ -79,9 +79,7 @@ _LOG = re.compile(
     re.IGNORECASE,
 )
 _MARKDOWN = re.compile(r"(?:#{1,6} |> ?|[-*+] |\d+[.)] |\*\*)")
-_WORD = re.compile(
-    r"[(\"'*_]*(?:[A-Za-z][a-z']*|I|a|[A-Z]{2,6}|\d{1,4}|[A-Za-z]+-[a-z]+|`[^`]+`?)[)\"'*_]*[.,;:!?]{0,3}(?:\([^)]*\))?$"
-)
+_WORD = re.compile(r"[(\"'*_]*(?:[A-Za-z][A-Za-z']*|\d{1,4}|[A-Za-z]+-[a-z]+|`[^`]+`?)[)\"'*_]*[.,;:!?]{0,3}(?:\([^)]*\))?$")
 _ADDRESS = re.compile(r"\b(?:I|I'm|I've|my|anyone|anybody|please|thanks|somebody)\b|\?\s*$|:\s*$", re.IGNORECASE)
 
 
@@ -117,13 +115,14 @@ def is_log(text: str) -> bool:
 
 def is_prose(text: str) -> bool:
     """True for a line that a person wrote: mostly plain words."""
-    text = _MARKDOWN.sub("", text.strip()[:MAX_CHARS], count=1)
+    stripped = text.strip()[:MAX_CHARS]
+    text = _MARKDOWN.sub("", stripped, count=1)
     words = text.split()
     if not words:
         return False
     plain = sum(1 for word in words if _WORD.match(word))
     if len(words) < 3:
-        return plain == len(words) and text[-1] in ".,!?:"
+        return plain == len(words) and (text[-1] in ".,!?:" or stripped.startswith(("# ", "##")))
     return plain >= 0.65 * len(words)
 
 

@@ -74,3 +74,19 @@ def merged(parts: Sequence[Part]) -> list[Part]:
         else:
             result.append(part)
     return result
+
+
+def without_blanks(data: bytes, parts: Sequence[Part]) -> list[Part]:
+    """Parts of nothing but blanks go with the part before them (the first one with the part behind it)."""
+    result: list[Part] = []
+    start = None
+    for part in parts:
+        if not data[part.start : part.stop].strip():
+            if result:
+                result[-1] = replace(result[-1], stop=part.stop)
+            else:
+                start = part.start if start is None else start
+            continue
+        result.append(part if start is None else replace(part, start=start))
+        start = None
+    return result or list(parts)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from firstfault.ingest.linekind import addresses_somebody, fence_of, prompt_command
 from firstfault.ingest.paragraph import command_stop, split_paragraphs
-from firstfault.ingest.part import Part, Row, merged, part_of, rows_of
+from firstfault.ingest.part import Part, Row, merged, part_of, rows_of, without_blanks
 from firstfault.ingest.sniff import SAMPLE_BYTES, sniff, structured_kind
 from firstfault.model.bundle import SourceKind
 
@@ -60,7 +60,7 @@ def split(data: bytes, name: str, *, emitted: Collection[int] = ()) -> tuple[Par
     parts: list[Part] = []
     for fenced, info, chosen in _fences(rows):
         parts.extend(_fenced(data, chosen, info) if fenced else _unfenced(data, chosen, is_log))
-    return tuple(merged(parts))
+    return tuple(merged(without_blanks(data, parts)))
 
 
 def _whole(data: bytes, kind: SourceKind, *, echo: bool = False) -> Part:

@@ -138,16 +138,20 @@ def _is_command_file(sample: Sample) -> bool:
 
 
 def _is_environment(sample: Sample) -> bool:
-    if sample.first(12, _ENVIRONMENT) and _is_one_piece(sample):
+    if sample.first(12, _ENVIRONMENT) and _is_one_piece(sample, _VERSION_ROW, _ENVIRONMENT):
         return True
     if len(sample.lines) >= 2 and sample.share(_VARIABLE.match) >= 0.8:
         return True
     return len(sample.lines) >= 2 and sample.share(_VERSION_ROW.match) >= 0.6 and sample.share(is_log) < 0.2
 
 
-def _is_one_piece(sample: Sample) -> bool:
-    """True if neither records nor sentences stand beside the table."""
-    return sample.share(is_log) < 0.15 and sample.share(is_prose) < 0.4
+def _is_one_piece(sample: Sample, *own: re.Pattern[str]) -> bool:
+    """True if neither records nor sentences stand beside the table, whose rows are `own`."""
+
+    def is_sentence(line: str) -> bool:
+        return is_prose(line) and not any(pattern.match(line) for pattern in own)
+
+    return sample.share(is_log) < 0.15 and sample.share(is_sentence) < 0.4
 
 
 def _is_kubernetes(sample: Sample) -> bool:
@@ -177,7 +181,10 @@ _BY_CONTENT: tuple[tuple[SourceKind, Callable[[Sample], bool]], ...] = (
     ("kubernetes", lambda sample: not sample.has_prompt and _is_kubernetes(sample)),
     ("command", _is_command_file),
     ("environment", lambda sample: not sample.has_prompt and _is_environment(sample)),
-    ("nvidia_smi", lambda sample: not sample.has_prompt and sample.first(6, _NVIDIA_SMI) and _is_one_piece(sample)),
+    (
+        "nvidia_smi",
+        lambda sample: not sample.has_prompt and sample.first(6, _NVIDIA_SMI) and _is_one_piece(sample, _NVIDIA_SMI),
+    ),
     ("kernel", lambda sample: not sample.has_prompt and sample.share(_KERNEL.match) >= 0.5),
     ("accelerate_config", _is_accelerate),
     ("python", _is_python),

@@ -1,0 +1,86 @@
+"""The marks of the timeline: last progress, what failed first, what followed, who was stopped, who fell silent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from firstfault.model.diagnosis import TimelineEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from firstfault.engine.align import Aligned
+    from firstfault.engine.attribute import Attribution
+    from firstfault.engine.evidence import EvidenceBook
+    from firstfault.model.event import Event, Place
+    from firstfault.model.span import SourceSpan
+
+MAX_MARKS = 400
+_MAX_TEXT = 200
+Kind = Literal["progress", "initiating", "collateral", "stopped", "silent", "kernel", "scheduler"]
+_SOURCE_KINDS: dict[str, Kind] = {"kernel": "kernel", "slurm": "scheduler", "kubernetes": "scheduler"}
+
+
+def timeline(aligned: Aligned, attribution: Attribution, book: EvidenceBook) -> tuple[TimelineEntry, ...]:
+    """All marks, each pointing at its line where that line is among the evidence."""
+    marks = _marks(aligned, attribution, book)
+    return tuple(mark for mark, _ in zip(marks, range(MAX_MARKS), strict=False))
+
+
+def _marks(aligned: Aligned, attribution: Attribution, book: EvidenceBook) -> Iterator[TimelineEntry]:
+    kinds = {report.source.id: report.source.kind for report in aligned.bundle.reports}
+    for event in attribution.initiating:
+        yield _mark(_SOURCE_KINDS.get(kinds.get(event.source_id, ""), "initiating"), event, book)
+    for sample in aligned.progress:
+        if sample.last_span is not None:
+            yield TimelineEntry(
+                rank=sample.rank,
+                time=sample.last_time.text or None if sample.last_time else None,
+                kind="progress",
+                text=_short(sample.last_text),
+                evidence=_cited(sample.last_span, book),
+            )
+    for rank in attribution.suspects:
+        yield TimelineEntry(rank=rank, kind="silent", text="no error of its own")
+    seen: set[tuple[int | None, str | None]] = set()
+    for explained in attribution.collateral:
+        event = explained.event
+        key = (event.place.rank, event.fault_class)
+        if key not in seen:
+            seen.add(key)
+            yield _mark(_SOURCE_KINDS.get(kinds.get(event.source_id, ""), "collateral"), event, book)
+    for exit_ in aligned.exits:
+        if exit_.by_launcher:
+            yield TimelineEntry(
+                rank=exit_.place.rank,
+                host=exit_.place.host,
+                time=_time(exit_.place),
+                kind="stopped",
+                text=_short(exit_.text),
+                evidence=_cited(exit_.span, book),
+            )
+
+
+def _mark(kind: Kind, event: Event, book: EvidenceBook) -> TimelineEntry:
+    return TimelineEntry(
+        rank=event.place.rank,
+        host=event.place.host,
+        time=_time(event.place),
+        kind=kind,
+        text=_short(event.text),
+        evidence=_cited(event.span, book),
+    )
+
+
+def _cited(span: SourceSpan, book: EvidenceBook) -> str | None:
+    ids = book.cite((span,))
+    return ids[0] if ids else None
+
+
+def _time(place: Place) -> str | None:
+    return place.time.text or None if place.time else None
+
+
+def _short(text: str) -> str:
+    line = text.strip().split("\n", 1)[0]
+    return line if len(line) <= _MAX_TEXT else f"{line[: _MAX_TEXT - 1]}…"

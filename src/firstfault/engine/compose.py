@@ -1,0 +1,281 @@
+"""Puts the answer together: every statement with the lines that show it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from firstfault.engine.chronicle import timeline
+from firstfault.engine.derive.scope import Scope
+from firstfault.engine.evidence import EvidenceBook
+from firstfault.engine.match import Candidate, Walk, weight
+from firstfault.knowledge.expression import parse
+from firstfault.knowledge.pack import body
+from firstfault.knowledge.template import fill, format_value
+from firstfault.model.diagnosis import (
+    Alternative,
+    Collateral,
+    Diagnosis,
+    Fix,
+    Initiating,
+    Missing,
+    OtherFinding,
+    Reason,
+    SourceSummary,
+    Verification,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from firstfault.engine.align import Aligned
+    from firstfault.engine.attribute import Attribution
+    from firstfault.engine.lookup import Known
+    from firstfault.knowledge.schema import Condition, Pack
+    from firstfault.model.event import Event
+    from firstfault.model.fact import FactValue
+    from firstfault.model.span import SourceSpan
+
+MAX_REASONS = 6
+MAX_ALTERNATIVES = 6
+MAX_COLLATERAL = 64
+MAX_NOTES = 50
+# Of the fifteen lines, what the initiating event may take: its line and the frames that say what it was doing.
+_MAX_INITIATING = 3
+_MAX_FRAMES = 3
+_FRAME_FACTS = ("oom.consumer", "oom.phase", "exc.site", "fault.stage")
+
+
+class Composer:
+    """Makes a `Diagnosis` of the walk and the attribution."""
+
+    def __init__(self, aligned: Aligned, attribution: Attribution, known: Known, walk: Walk, pack: Pack) -> None:
+        self._aligned = aligned
+        self._attribution = attribution
+        self._known = known
+        self._walk = walk
+        self._pack = pack
+        self._scope = Scope(aligned, attribution, pack)
+        self._book = EvidenceBook(aligned)
+
+    def compose(
+        self, missing: tuple[Missing, ...], fixes: tuple[Fix, ...], verifications: tuple[Verification, ...]
+    ) -> Diagnosis:
+        """The whole answer. The order of the calls is the order of the evidence: what decides comes first."""
+        finding = self._walk.finding
+        failed = self._walk.verdict != "no_failure"
+        entry = finding.entry if finding else None
+        initiating = self._initiating() if failed else None
+        reasons = self._reasons() if failed else ()
+        others = self._others() if failed else ()
+        collateral = self._collateral() if failed else ()
+        marks = timeline(self._aligned, self._attribution, self._book) if failed else ()
+        return Diagnosis(
+            verdict=self._walk.verdict,
+            entry=entry.id if entry else None,
+            title=entry.title if entry else "",
+            category=entry.category if entry else None,
+            path=tuple(step.entry.id for step in self._walk.path),
+            initiating=initiating,
+            others=others,
+            collateral=collateral,
+            cause=self._cause() if failed else "",
+            mechanism=_first_paragraph(body(self._pack, entry.id).sections.get("Why it happens", "")) if entry else "",
+            reasons=reasons,
+            fix=fixes,
+            verify=verifications,
+            missing=missing,
+            alternatives=self._alternatives(),
+            evidence=self._book.entries(),
+            timeline=marks,
+            facts=self._facts(),
+            sources=tuple(_sources(self._aligned)),
+            notes=tuple(self._notes()),
+            elapsed_s=self._aligned.bundle.elapsed_s,
+        )
+
+    def _initiating(self) -> Initiating | None:
+        attribution = self._attribution
+        events = attribution.initiating
+        if not events and attribution.rank is None and not attribution.suspects:
+            return None
+        spans = [event.span for event in events[:_MAX_INITIATING]]
+        evidence = self._book.cite([*spans, *self._frame_spans()]) if events else self._cite_suspects()
+        return Initiating(
+            rank=attribution.rank,
+            ranks=attribution.ranks,
+            relation=attribution.relation,
+            host=attribution.host,
+            time=(attribution.time.text or None) if attribution.time else None,
+            attempt=attribution.attempt,
+            certainty=attribution.certainty,
+            evidence=evidence,
+        )
+
+    def _frame_spans(self) -> list[SourceSpan]:
+        """The frames that say what the initiating event was doing, and the innermost one."""
+        spans = [span for name in _FRAME_FACTS for span in self._known.facts[name].spans if name in self._known.facts]
+        innermost = [frame.span for frame in self._scope.frames[-1:]]
+        return list(dict.fromkeys([*spans, *innermost]))[:_MAX_FRAMES]
+
+    def _cite_suspects(self) -> tuple[str, ...]:
+        # A rank that fell silent is shown by what the others report of it.
+        return self._book.cite(explained.event.span for explained in self._attribution.collateral[:_MAX_INITIATING])
+
+    def _reasons(self) -> tuple[Reason, ...]:
+        pairs = [(weight(c), c) for step in reversed(self._walk.path) for c in step.for_]
+        reasons: list[Reason] = []
+        for points, condition in sorted(pairs, key=lambda pair: -pair[0]):
+            text = self._say(condition)
+            if text and all(reason.text != text for reason in reasons) and len(reasons) < MAX_REASONS:
+                evidence = self._book.cite(self._spans(condition))
+                if evidence or self._is_answered(condition):
+                    reasons.append(Reason(text=text, weight=points, evidence=evidence))
+        return tuple(reasons)
+
+    def _spans(self, condition: Condition) -> Iterator[SourceSpan]:
+        for name in sorted(parse(condition.if_).names):
+            fact = self._known.fact(name)
+            if fact is not None:
+                yield from fact.spans[:2]
+            elif (event := self._known.event(name)) is not None:
+                yield event.span
+
+    def _is_answered(self, condition: Condition) -> bool:
+        facts = [self._known.fact(name) for name in parse(condition.if_).names]
+        return any(fact is not None and fact.basis == "answered" for fact in facts)
+
+    def _say(self, condition: Condition) -> str:
+        return fill(condition.says, self._known, self._pack.facts).strip()
+
+    def _cause(self) -> str:
+        finding = self._walk.finding
+        said = fill(finding.entry.says, self._known, self._pack.facts).strip() if finding else ""
+        return said or self._attribution.reason
+
+    def _others(self) -> tuple[OtherFinding, ...]:
+        found: dict[tuple[str, int | None], OtherFinding] = {}
+        for event in self._attribution.independent:
+            key = (entry_of_class(self._scope.class_of(event) or "", self._pack), event.place.rank)
+            evidence = self._book.cite((event.span,))
+            if key not in found and evidence:
+                place = event.place
+                ranks = () if place.rank is None else (place.rank,)
+                initiating = Initiating(rank=place.rank, ranks=ranks, host=place.host, certainty="likely", evidence=evidence)
+                found[key] = OtherFinding(entry=key[0], verdict="likely", initiating=initiating, evidence=evidence)
+        return tuple(found.values())
+
+    def _collateral(self) -> tuple[Collateral, ...]:
+        made: list[Collateral] = []
+        shown: dict[tuple[str, str], tuple[str, ...]] = {}
+        done: set[tuple[int | None, str]] = set()
+        for explained in self._attribution.collateral:
+            event = explained.event
+            entry = entry_of_class(self._scope.class_of(event) or "", self._pack)
+            if (event.place.rank, entry) in done or len(made) >= MAX_COLLATERAL:
+                continue
+            done.add((event.place.rank, entry))
+            because = _because(event, explained.by)
+            # Many ranks that follow alike share a line: fifteen pieces of evidence are for the reader, not for the count.
+            evidence = shown.get((entry, because)) or self._book.cite((event.span,))
+            if evidence:
+                shown[(entry, because)] = evidence
+                made.append(Collateral(rank=event.place.rank, entry=entry, explained_by=because, evidence=evidence))
+        return tuple(made)
+
+    def _alternatives(self) -> tuple[Alternative, ...]:
+        possible: list[Alternative] = []
+        excluded: list[Alternative] = []
+        on_path = {step.entry.id for step in self._walk.path}
+        for candidate in self._walk.passed:
+            if candidate.entry.id in on_path:
+                continue
+            for_ = tuple(filter(None, map(self._say, candidate.for_)))
+            against = tuple(filter(None, map(self._say, candidate.against))) or tuple(self._unmet(candidate))
+            if candidate.alive or candidate.possible:
+                possible.append(Alternative(entry=candidate.entry.id, verdict="possible", for_=for_, against=against))
+            elif against:
+                excluded.append(Alternative(entry=candidate.entry.id, verdict="ruled_out", for_=for_, against=against))
+        return (*possible, *excluded)[:MAX_ALTERNATIVES]
+
+    def _unmet(self, candidate: Candidate) -> Iterator[str]:
+        """Why a requirement does not hold, in the words of the facts that it asks for."""
+        for condition in candidate.entry.requires:
+            if parse(condition.if_).evaluate(self._known) is False:
+                for name in sorted(parse(condition.if_).names):
+                    fact, spec = self._known.fact(name), self._pack.facts.get(name)
+                    if fact is not None and spec is not None and name != "fault.class":
+                        yield f"{spec.says[:1].upper()}{spec.says[1:]}: {format_value(name, fact.value, spec)}."
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            name: {
+                "value": fact.value,
+                "origin": fact.origin,
+                "basis": fact.basis,
+                "at": [str(span) for span in fact.spans[:3]],
+            }
+            for name, fact in sorted(self._known.facts.items())
+        }
+
+    def _notes(self) -> Iterator[str]:
+        bundle = self._aligned.bundle
+        notes = [*bundle.notes, *(note for report in bundle.reports for note in report.notes)]
+        for note in notes[:MAX_NOTES]:
+            yield f"{note.where}: {note.what}" if note.where else note.what
+        if len(notes) > MAX_NOTES:
+            yield f"{len(notes) - MAX_NOTES} more notes were left out"
+
+
+class _OnlyTheClass:
+    """A lookup that knows nothing but the class of the fault."""
+
+    def __init__(self, fault_class: str) -> None:
+        self._class = fault_class
+
+    def value(self, name: str) -> FactValue | None:
+        return self._class if name == "fault.class" else None
+
+    def rounded(self, name: str) -> bool:
+        return False
+
+
+@lru_cache(maxsize=256)
+def _entry_of_class(fault_class: str, requirements: tuple[tuple[str, tuple[str, ...]], ...]) -> str:
+    lookup = _OnlyTheClass(fault_class)
+    for entry_id, conditions in requirements:
+        if conditions and all(parse(condition).evaluate(lookup) for condition in conditions):
+            return entry_id
+    return fault_class
+
+
+def entry_of_class(fault_class: str, pack: Pack) -> str:
+    """The most general entry that the class alone opens; the class itself if there is none."""
+    roots = (entry for entry in pack.entries.values() if entry.refines is None)
+    return _entry_of_class(fault_class, tuple((entry.id, tuple(c.if_ for c in entry.requires)) for entry in roots))
+
+
+def _because(event: Event, by: Event) -> str:
+    if by.place.rank is None:
+        who = f"the first failure on {by.place.host}" if by.place.host else "the first failure"
+    elif by.place.rank == event.place.rank:
+        who = f"the earlier failure of rank {by.place.rank}"
+    else:
+        who = f"the failure of rank {by.place.rank}"
+    return who
+
+
+def _first_paragraph(section: str) -> str:
+    paragraph = section.strip().split("\n\n", 1)[0]
+    return " ".join(paragraph.split())
+
+
+def _sources(aligned: Aligned) -> Iterable[SourceSummary]:
+    for report in aligned.bundle.reports:
+        source = report.source
+        rank = source.place.rank if source.place.rank is not None else _only(report.ranks)
+        yield SourceSummary(path=source.path, kind=source.kind, rank=rank, bytes=source.size_bytes, lines=source.lines)
+
+
+def _only(ranks: Sequence[int]) -> int | None:
+    return ranks[0] if len(ranks) == 1 else None

@@ -1,0 +1,37 @@
+"""Facts that follow from what was read: one module a subject, each naming what it produces.
+
+Facts of a fault are taken from the rank, host and attempt of the initiating event; ranks are never mixed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstfault.engine.derive import events, fault, frames, launch, memory, process, run
+from firstfault.engine.derive.scope import Scope
+from firstfault.model.fact import Fact, FactSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from firstfault.engine.align import Aligned
+    from firstfault.engine.attribute import Attribution
+    from firstfault.knowledge.schema import Pack
+
+# The order matters where two modules make one fact (the first wins) or one uses another's.
+_MODULES = (fault, frames, events, memory, process, run, launch)
+
+PRODUCES: frozenset[str] = frozenset(name for module in _MODULES for name in module.PRODUCES)
+"""Every fact that is derived here."""
+
+
+def derive(aligned: Aligned, attribution: Attribution, pack: Pack, answered: Iterable[Fact] = ()) -> FactSet:
+    """All facts of the investigation; what was answered (`--fact`) stands before what was read."""
+    scope = Scope(aligned, attribution, pack)
+    facts = FactSet()
+    for fact in answered:
+        facts.add(fact)
+    for module in _MODULES:
+        for fact in module.derive(scope, facts):
+            facts.add(fact)
+    return facts

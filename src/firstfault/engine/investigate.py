@@ -1,0 +1,43 @@
+"""From a bundle to its diagnosis: the only place that knows the order of the steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstfault.engine.align import align
+from firstfault.engine.answer import read_answers
+from firstfault.engine.attribute import attribute
+from firstfault.engine.blanks import Blanks
+from firstfault.engine.compose import Composer
+from firstfault.engine.derive import derive
+from firstfault.engine.lookup import Known
+from firstfault.engine.match import walk
+from firstfault.engine.missing import missing_facts
+from firstfault.engine.prescribe import prescribe
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from firstfault.knowledge.schema import Pack
+    from firstfault.model.bundle import Bundle
+    from firstfault.model.diagnosis import Diagnosis
+
+_NO_ANSWERS: dict[str, str] = {}
+
+
+def investigate(bundle: Bundle, pack: Pack, answers: Mapping[str, str] = _NO_ANSWERS) -> Diagnosis:
+    """What failed first in `bundle`, why, and what to do.
+
+    `answers` are facts by name (`--fact`); UsageError if one is wrong.
+    """
+    answered = read_answers(answers, pack)
+    aligned = align(bundle)
+    attribution = attribute(aligned, pack.causal)
+    known = Known(derive(aligned, attribution, pack, answered), aligned, attribution, pack)
+    walked = walk(known, pack, attribution)
+    first = attribution.initiating[0].span.source if attribution.initiating else None
+    blanks = Blanks(known, bundle, first)
+    missing = missing_facts(walked, known, pack, blanks)
+    finding = walked.finding
+    fixes, verifications = prescribe(finding.entry, known, aligned, pack, blanks) if finding else ((), ())
+    return Composer(aligned, attribution, known, walked, pack).compose(missing, fixes, verifications)

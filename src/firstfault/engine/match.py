@@ -1,0 +1,251 @@
+"""The walk down the entry tree: which entry the evidence reaches, how surely, and what else was held against it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from firstfault.knowledge.expression import parse
+from firstfault.knowledge.schema import DECISIVE_WEIGHT, Condition, Entry, Pack
+from firstfault.knowledge.truth import Truth, and_
+from firstfault.model.diagnosis import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from firstfault.engine.attribute import Attribution
+    from firstfault.engine.lookup import Known
+
+REQUIRES_SCORE = 3
+CLEAR_LEAD = 2
+# Facts of the plan and of the vitals: the only start of runs that fail without a fatal event.
+SILENT_FAMILIES = frozenset({"plan", "launch", "trainer", "memory", "autograd", "script", "perf", "hang", "train"})
+_NO_FAULT = frozenset({"none", "silent"})
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry held against the facts.
+
+    `requires` is the truth of all requirements, `veto` that of the strongest veto. `decisive` holds the decisive conditions
+    that are true in what was read (not told). `adds` is false if all its requirements are requirements of an ancestor too.
+    """
+
+    entry: Entry
+    requires: Truth
+    veto: Truth
+    score: int
+    for_: tuple[Condition, ...]
+    against: tuple[Condition, ...]
+    decisive: tuple[Condition, ...]
+    unknown: tuple[Condition, ...]
+    adds: bool = True
+
+    @property
+    def alive(self) -> bool:
+        """True if its requirements hold and no veto is known to."""
+        return self.requires is True and self.veto is not True
+
+    @property
+    def possible(self) -> bool:
+        """True if it is neither alive nor excluded: what is unknown decides."""
+        return self.requires is None and self.veto is not True
+
+    @property
+    def support(self) -> int:
+        """The weight of the evidence beyond the requirements."""
+        return sum(weight(condition) for condition in self.for_ if condition not in self.entry.requires)
+
+
+class Walk(msgspec.Struct, frozen=True, kw_only=True):
+    """The way that was walked.
+
+    `path` begins at the root; `passed` are the entries beside it and below its end; `open` those between which the missing
+    fact decides. `only_collateral` is true if nothing but consequences was seen.
+    """
+
+    verdict: Verdict
+    path: tuple[Candidate, ...] = ()
+    passed: tuple[Candidate, ...] = ()
+    open: tuple[Candidate, ...] = ()
+    only_collateral: bool = False
+
+    @property
+    def finding(self) -> Candidate | None:
+        """The entry that was reached."""
+        return self.path[-1] if self.path else None
+
+
+def weight(condition: Condition) -> int:
+    """How much a true condition counts."""
+    return DECISIVE_WEIGHT if condition.decisive else condition.weight
+
+
+def judge(entry: Entry, known: Known, ancestors: Iterable[Candidate] = ()) -> Candidate:
+    """Hold `entry` against what is known."""
+    inherited = {condition.if_ for ancestor in ancestors for condition in ancestor.entry.requires}
+    truths = {id(c): parse(c.if_).evaluate(known) for c in (*entry.requires, *entry.evidence, *entry.against)}
+    requires = and_(truths[id(condition)] for condition in entry.requires)
+    vetoes = [truths[id(condition)] for condition in entry.against if condition.veto]
+    veto: Truth = True if True in vetoes else None if None in vetoes else False
+    adds = any(condition.if_ not in inherited for condition in entry.requires)
+    evidence = tuple(c for c in entry.evidence if truths[id(c)] is True)
+    against = tuple(c for c in entry.against if truths[id(c)] is True)
+    met = tuple(c for c in entry.requires if truths[id(c)] is True)
+    score = (REQUIRES_SCORE if requires is True and adds else 0) + sum(map(weight, evidence))
+    score -= sum(condition.weight for condition in against if not condition.veto)
+    return Candidate(
+        entry=entry,
+        requires=requires,
+        veto=veto,
+        score=score,
+        for_=(*evidence, *met) if requires is not False else evidence,
+        against=against,
+        decisive=tuple(c for c in (*met, *evidence) if c.decisive and parse(c.if_).evaluate(known.read_only) is True),
+        unknown=tuple(c for c in (*entry.requires, *entry.evidence, *entry.against) if truths[id(c)] is None),
+        adds=adds,
+    )
+
+
+def walk(known: Known, pack: Pack, attribution: Attribution) -> Walk:
+    """The entry that the evidence reaches, with its verdict; `no_failure` if nothing failed."""
+    start = _start(known, pack, attribution)
+    if not start:
+        failed = attribution.fault_class not in _NO_FAULT
+        return Walk(
+            verdict="undetermined" if failed else "no_failure", only_collateral=failed and _collateral(attribution, pack)
+        )
+    path = list(start)
+    beside: list[list[Candidate]] = [[]]
+    while True:
+        children = _children(path[-1].entry, path, known, pack)
+        choice = _lead(children, path[-1].entry)
+        if choice is None:
+            break
+        beside.append([child for child in children if child is not choice])
+        path.append(choice)
+    return _finished(path, beside, children, attribution, pack)
+
+
+def _start(known: Known, pack: Pack, attribution: Attribution) -> tuple[Candidate, ...]:
+    if attribution.fault_class in _NO_FAULT:
+        return _silent_start(known, pack)
+    roots = [judge(entry, known) for entry in pack.entries.values() if entry.refines is None]
+    alive = [root for root in roots if root.alive]
+    # A finding of the plan explains no crash by itself: it is reached from the symptom, through `also_under`.
+    by_fault = [root for root in alive if not _asks_only(root.entry, SILENT_FAMILIES)] or alive
+    first = [root for root in by_fault if not root.entry.fallback] or by_fault
+    first.sort(key=lambda root: -root.score)
+    return tuple(first[:1])
+
+
+def _silent_start(known: Known, pack: Pack) -> tuple[Candidate, ...]:
+    """The deepest entry that a decisive finding of the plan or the vitals opens, else the root that the plan opens."""
+    opened: list[tuple[Candidate, ...]] = []
+    for entry in pack.entries.values():
+        path = _ancestry(entry, known, pack)
+        last = path[-1]
+        decided = any(_families(condition) <= SILENT_FAMILIES for condition in last.decisive)
+        if last.alive and (decided or (entry.refines is None and _asks_only(entry, SILENT_FAMILIES))):
+            opened.append(path)
+    opened.sort(key=lambda path: (-len(path[-1].decisive), -len(path), -path[-1].score))
+    return opened[0] if opened else ()
+
+
+def _ancestry(entry: Entry, known: Known, pack: Pack) -> tuple[Candidate, ...]:
+    path = [entry]
+    while path[0].refines is not None and path[0].refines in pack.entries and len(path) < 20:
+        path.insert(0, pack.entries[path[0].refines])
+    judged: list[Candidate] = []
+    for step in path:
+        judged.append(judge(step, known, judged))
+    return tuple(judged)
+
+
+def _families(condition: Condition) -> frozenset[str]:
+    return frozenset(name.split(".", 1)[0] for name in parse(condition.if_).names)
+
+
+def _asks_only(entry: Entry, families: frozenset[str]) -> bool:
+    return bool(entry.requires) and all(_families(condition) <= families for condition in entry.requires)
+
+
+def _children(parent: Entry, path: Sequence[Candidate], known: Known, pack: Pack) -> list[Candidate]:
+    walked = {step.entry.id for step in path}
+    return [
+        judge(entry, known, path)
+        for entry in pack.entries.values()
+        if (entry.refines == parent.id or parent.id in entry.also_under) and entry.id not in walked
+    ]
+
+
+def _lead(children: Sequence[Candidate], parent: Entry) -> Candidate | None:
+    """The child that leads clearly, or None."""
+    alive = [child for child in children if child.alive]
+    alive = [child for child in alive if not child.entry.fallback] or alive
+    # Found from another branch and decided there: it says why, the symptom's own children say where.
+    decided = [child for child in alive if child.entry.refines != parent.id and child.decisive]
+    ranked = sorted(decided or alive, key=lambda child: -child.score)
+    if not ranked or ranked[0].score < REQUIRES_SCORE:
+        return None
+    return ranked[0] if len(ranked) == 1 or ranked[0].score - ranked[1].score >= CLEAR_LEAD else None
+
+
+def _finished(
+    path: Sequence[Candidate],
+    beside: Sequence[Sequence[Candidate]],
+    children: Sequence[Candidate],
+    attribution: Attribution,
+    pack: Pack,
+) -> Walk:
+    finding, siblings = path[-1], beside[-1]
+    only_collateral = _collateral(attribution, pack)
+    undecided = [child for child in children if child.possible or child.alive]
+    rivals = [rival for rival in siblings if rival.possible and not rival.entry.fallback]
+    verdict: Literal["established", "likely", "undetermined"]
+    if only_collateral:
+        verdict = "undetermined"
+    elif finding.decisive:
+        verdict = "established" if _establishes(finding, siblings, attribution) else "likely"
+    elif undecided or not _supported(finding, rivals):
+        verdict = "undetermined"
+    else:
+        verdict = "likely"
+    return Walk(
+        verdict=verdict,
+        path=tuple(path),
+        passed=tuple(candidate for level in (children, *reversed(beside)) for candidate in level),
+        open=(*undecided, *((finding, *rivals) if not undecided else ())),
+        only_collateral=only_collateral,
+    )
+
+
+def _establishes(finding: Candidate, siblings: Sequence[Candidate], attribution: Attribution) -> bool:
+    """True if nothing speaks against it, nothing as close is open, and the initiating event itself is not in doubt."""
+    if finding.against or finding.entry.fallback:
+        return False
+    if (
+        attribution.fault_class not in _NO_FAULT
+        and attribution.certainty == "undetermined"
+        and attribution.relation == "several"
+    ):
+        return False
+    return not any(
+        sibling.alive and sibling.decisive and not sibling.entry.fallback and finding.score - sibling.score < CLEAR_LEAD
+        for sibling in siblings
+    )
+
+
+def _supported(finding: Candidate, rivals: Sequence[Candidate]) -> bool:
+    """True if it leads clearly: by evidence of its own, or because nothing that is unknown could change it."""
+    if finding.score < REQUIRES_SCORE:
+        return False
+    if finding.support >= CLEAR_LEAD:
+        return True
+    return finding.veto is False and not rivals
+
+
+def _collateral(attribution: Attribution, pack: Pack) -> bool:
+    """True if all that is left unexplained is normally a consequence of something that was not seen."""
+    priors = {entry.id: entry.prior for entry in pack.causal.classes}
+    return bool(attribution.fault_class) and priors.get(attribution.fault_class) == "collateral"

@@ -1,0 +1,111 @@
+"""Which fact would decide, computed from the conditions that are still open: the one that separates most, cheapest first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, get_args
+
+from firstfault.knowledge.expression import parse
+from firstfault.knowledge.schema import Cost
+from firstfault.model.diagnosis import Missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from firstfault.engine.blanks import Blanks
+    from firstfault.engine.lookup import Known
+    from firstfault.engine.match import Candidate, Walk
+    from firstfault.knowledge.schema import Condition, FactSpec, Pack
+
+MAX_MISSING = 5
+_COSTS: dict[str, int] = {cost: rank for rank, cost in enumerate(get_args(Cost))}
+_FRAMES_PRODUCER = "engine/derive/frames"
+# What to ask for where only consequences were seen, by the class of the consequence; the last row serves all others.
+_BEHIND_COLLATERAL: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = (
+    (frozenset({"launcher_report", "launcher_sigterm", "step_teardown"}), ("fault.own_exceptions", "exit.code")),
+    (frozenset({"silent"}), ("exit.code", "exit.signal_sender")),
+    (frozenset(), ("fault.rank_has_log", "collective.suspect_kind", "fault.own_exceptions")),
+)
+
+
+def missing_facts(walk: Walk, known: Known, pack: Pack, blanks: Blanks) -> tuple[Missing, ...]:
+    """The facts to ask for, the one to ask first in front. Nothing is missing where the answer is established."""
+    if walk.verdict in {"established", "no_failure"}:
+        return ()
+    deciding: dict[str, dict[str, None]] = {}
+    for candidate in walk.open:
+        for name in _open_names(candidate, known):
+            deciding.setdefault(name, {})[candidate.entry.id] = None
+    finding = walk.finding
+    facts = [pack.facts[name] for name in _askable(deciding, known, pack)]
+    # A fact that only one of several open entries asks for separates it from all the others.
+    order = {name: index for index, name in enumerate(deciding)}
+    facts.sort(key=lambda spec: (_COSTS[spec.cost], -len(deciding[spec.name]), order[spec.name]))
+    if walk.only_collateral or finding is None:
+        front = [pack.facts[name] for name in _behind(known) if name in pack.facts and not _is_settled(name, known)]
+        facts = [*front, *(spec for spec in facts if spec not in front)]
+    return tuple(_missing(spec, _separates(spec, deciding, walk), pack, blanks) for spec in facts[:MAX_MISSING])
+
+
+def _open_names(candidate: Candidate, known: Known) -> Iterator[str]:
+    """Unknown facts that could make, break or decide `candidate`, its requirements first."""
+    for condition in _that_decide(candidate):
+        yield from sorted(parse(condition.if_).unknowns(known))
+
+
+def _that_decide(candidate: Candidate) -> Iterator[Condition]:
+    unknown = set(map(id, candidate.unknown))
+    entry = candidate.entry
+    for condition in (
+        *entry.requires,
+        *(c for c in entry.against if c.veto),
+        *(c for c in entry.evidence if c.decisive),
+        *(c for c in entry.evidence if not c.decisive and c.weight >= 3),
+    ):
+        if id(condition) in unknown:
+            yield condition
+
+
+def _askable(names: Iterable[str], known: Known, pack: Pack) -> Iterator[str]:
+    whole = known.value("exc.calls_more") is True
+    for name in names:
+        spec = pack.facts.get(name)
+        if spec is None or name == "fault.class":
+            continue
+        # The whole traceback is here and does not say it: asking for it again would not help.
+        if whole and spec.producer == _FRAMES_PRODUCER:
+            continue
+        yield name
+
+
+def _behind(known: Known) -> tuple[str, ...]:
+    fault_class = known.value("fault.class")
+    for classes, names in _BEHIND_COLLATERAL:
+        if not classes or fault_class in classes:
+            return names
+    return ()
+
+
+def _is_settled(name: str, known: Known) -> bool:
+    """True if the fact is known and a further log would not change it."""
+    value = known.value(name)
+    return value is not None and value is not False and value != 0
+
+
+def _separates(spec: FactSpec, deciding: dict[str, dict[str, None]], walk: Walk) -> tuple[str, ...]:
+    ids = dict(deciding.get(spec.name, {}))
+    if walk.finding is not None and len(ids) < 2:
+        ids |= dict.fromkeys(candidate.entry.id for candidate in walk.open[:3])
+        ids.setdefault(walk.finding.entry.id)
+    return tuple(ids)
+
+
+def _missing(spec: FactSpec, separates: tuple[str, ...], pack: Pack, blanks: Blanks) -> Missing:
+    titles = [f"“{pack.entries[entry].title}”" for entry in separates if entry in pack.entries]
+    why = spec.ask
+    if len(titles) == 1:
+        why += f" It decides whether it is {titles[0]}."
+    elif titles:
+        shown = titles[:3]
+        rest = f" and {len(titles) - 3} more" if len(titles) > 3 else ""
+        why += f" It decides between {', '.join(shown[:-1])} and {shown[-1]}{rest}."
+    return Missing(fact=spec.name, why=why, command=blanks.fill(spec.obtain), separates=separates, cost=spec.cost)

@@ -31,7 +31,12 @@ def lint(pack: Pack, cli_options: frozenset[str] = frozenset()) -> list[LintIssu
     issues += _lint_facts(pack, vocabulary)
     if cli_options:
         issues += _lint_cli(pack, read, cli_options)
-    return sorted(set(issues))
+    return sorted(set(issues), key=_place)
+
+
+def _place(issue: LintIssue) -> tuple[str, int, str]:
+    file, _, line = issue.where.partition(":")
+    return file, int(line or 0), issue.message
 
 
 def _lint_signals(pack: Pack) -> Iterator[LintIssue]:

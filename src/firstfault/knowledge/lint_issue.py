@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 
-class LintIssue(msgspec.Struct, frozen=True, order=True):
+class LintIssue(msgspec.Struct, frozen=True):
     """What is wrong and where (`file:line`). An error must be repaired, a warning is something to look at."""
 
     where: str

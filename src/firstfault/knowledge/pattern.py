@@ -96,10 +96,10 @@ def _check_linear(expressions: list[tuple[HoleKind, str]], runs: list[str]) -> N
     if expressions and not runs[0] and widths[0] > MAX_LEADING_WIDTH:
         raise PatternError(f"a text may not begin with a hole that is wider than {MAX_LEADING_WIDTH}")
     loose = 0
-    for number, (_, expression) in enumerate(expressions[:-1]):
-        if widths[number] <= OPEN_REPEAT:
-            continue
+    for number, (_, expression) in enumerate(expressions):
         after = runs[number + 1]
+        if widths[number] <= OPEN_REPEAT or (not after and number == len(expressions) - 1):
+            continue
         if not after and widths[number + 1] > OPEN_REPEAT:
             raise PatternError("an open hole follows another: put fixed text between them")
         # A character that the hole cannot hold stops it; without one it may end at every repetition of the text behind it.

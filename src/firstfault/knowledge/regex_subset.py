@@ -21,6 +21,8 @@ _CLASS = re.compile(r"\[\^?(?:\\(?:[dDwWsStnrfv]|x[0-9A-Fa-f]{2}|[^A-Za-z0-9\s])
 OPEN_REPEAT = 16
 """A repeat that may count higher is open-ended: it can hold a long stretch of hostile text."""
 
+_ANCHORS = frozenset({"^", "$", r"\b", r"\B"})
+
 
 class SubsetError(ValueError):
     """An expression outside of the subset; the message says why."""
@@ -62,6 +64,7 @@ def _sequence(text: str, at: int, depth: int) -> tuple[int, _Shape]:
     whole = _Shape()
     while at < len(text) and text[at] not in "|)":
         after_open = whole.open_end
+        start = at
         at, part = _atom(text, at, depth)
         found = _QUANTIFIER.match(text, at)
         whole.widest = max(whole.widest, part.widest)
@@ -69,6 +72,8 @@ def _sequence(text: str, at: int, depth: int) -> tuple[int, _Shape]:
             whole.varies |= part.varies
             whole.open_end = part.open_end
             continue
+        if text[start:at] in _ANCHORS:
+            raise SubsetError(f"`{text[start:at]}` matches a place: it cannot be repeated")
         at = found.end()
         low, high = _bounds(found)
         if high > 1 and part.varies:

@@ -137,3 +137,5 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     last_text: str = ""
     last_time: Clock | None = None
     attempt: int | None = None
+    local_rank: int | None = None
+    host: str | None = None

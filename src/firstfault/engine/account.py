@@ -19,6 +19,7 @@ _STOPPED = frozenset({"exit_sigterm", "keyboard_interrupt"})
 _EVIDENCE = frozenset({"host_oom_kill", "gpu_xid", "machine_check"})
 _TALK = frozenset(
     {
+        "collective_mismatch",
         "collective_timeout",
         "elastic_node_lost",
         "exit_sigterm",
@@ -65,7 +66,7 @@ def account_for(
     explained = [(link.effect, root_of(link.effect, links), link) for link in links.values()]
     carried = _carried_over(roots, before, causal)
     left = [fault for fault in roots if fault not in {effect for effect, _, _ in carried} and not _implied(fault, told, nodes)]
-    strong = [fault for fault in left if fault.tier > 1]
+    strong = _seen_rather_than_inferred([fault for fault in left if fault.tier > 1])
     sentences = [(effect, root, why_consequence(link, root)) for effect, root, link in explained]
     sentences += carried
     if strong:
@@ -153,6 +154,12 @@ def _implied(fault: Fault, told: Collection[int], nodes: Iterable[Fault]) -> boo
     return fault.fault_class in _STOPPED and fault.rank in told and any(f is not fault and f.rank not in told for f in nodes)
 
 
+def _seen_rather_than_inferred(faults: Sequence[Fault]) -> list[Fault]:
+    """A rank that must have left early counts only if no failure was seen that started by itself."""
+    seen = [fault for fault in faults if not fault.event.captures.get("inferred")]
+    return seen or list(faults)
+
+
 def _distinct(faults: Iterable[Fault]) -> list[Fault]:
     seen: set[tuple[object, ...]] = set()
     out = []
@@ -194,13 +201,11 @@ def _with_rank(fault: Fault, links: dict[Fault, Link], nodes: Sequence[Fault], a
     """Evidence of a machine belongs to the rank that it directly explains, or to the only silent rank of that host."""
     if fault.rank is not None or fault.fault_class not in _EVIDENCE:
         return fault
-    ranks = {
-        link.effect.rank for link in links.values() if link.cause is fault and link.row.scope in ("host", "gpu", "reports")
-    }
-    ranks.discard(None)
+    near = [link.effect.rank for link in links.values() if link.cause is fault and link.row.scope in ("host", "gpu", "reports")]
+    ranks = {rank for rank in near if rank is not None}
     if not ranks and fault.host is not None:
         here = {rank for rank, host in aligned.rank_map.hosts.items() if host == fault.host}
-        ranks = set(here) if len(here) == 1 else here & set(silent_ranks(aligned, {n.rank for n in nodes}))
+        ranks = here if len(here) == 1 else here.intersection(silent_ranks(aligned, {n.rank for n in nodes}))
     if len(ranks) != 1:
         return fault
     place = aligned.rank_map.complete(msgspec.structs.replace(fault.event.place, rank=next(iter(ranks))))

@@ -58,8 +58,9 @@ def align(bundle: Bundle) -> Aligned:
         guide = AttemptGuide(attempts, events)
         events = [_at_attempt(event, guide.attempt_at(event.source_id, event.span)) for event in events]
         exits = [_at_attempt(found, guide.attempt_at(found.source_id, found.span)) for found in exits]
+    whole = {r.source.id for r in bundle.reports if r.source.begins and r.source.ends}
     for attempt in attempts if len(attempts) > 1 else (None,):
-        events += end_events([x for x in exits if len(attempts) < 2 or x.place.attempt == attempt], ranks)
+        events += end_events([x for x in exits if len(attempts) < 2 or x.place.attempt == attempt], ranks, whole)
     return Aligned(
         bundle=bundle,
         events=tuple(events),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -23,10 +23,13 @@ _ROLES: dict[str, Role] = {
 MAX_TASKS = 4096
 
 
-def end_events(exits: Sequence[ProcessExit], ranks: RankMap) -> tuple[Event, ...]:
-    """One event for each process that ended or was told to end, and for each rank that must have left with code 0."""
+def end_events(exits: Sequence[ProcessExit], ranks: RankMap, whole_sources: Collection[str]) -> tuple[Event, ...]:
+    """One event for each process that ended or was told to end, and for each rank that must have left with code 0.
+
+    The latter follows only from `whole_sources`: those that are complete at both sides.
+    """
     events = [event for found in exits for event in _events_of(found, ranks)]
-    return (*events, *_left_early(exits, events, ranks))
+    return (*events, *_left_early([found for found in exits if found.source_id in whole_sources], events, ranks))
 
 
 def signal_of(code: int) -> int | None:
@@ -82,7 +85,7 @@ def _tasks_are_ranks(ranks: RankMap) -> bool:
 def _left_early(exits: Sequence[ProcessExit], events: Sequence[Event], ranks: RankMap) -> list[Event]:
     """The rank that the launcher neither saw fail nor had to stop had left with code 0 while the others still trained.
 
-    Holds only where the launcher's own account is complete: it names all ranks of the world but one or few of them.
+    Holds only where the launcher's own account is complete: it names most ranks of the world, and its source was not cut.
     """
     told = [event for event in events if event.fault_class == "launcher_sigterm"]
     seen = [event for event in events if event.fault_class != "launcher_sigterm" and event.captures["reporter"] in _LAUNCHERS]
@@ -93,8 +96,8 @@ def _left_early(exits: Sequence[ProcessExit], events: Sequence[Event], ranks: Ra
     missing = sorted(set(range(world)) - accounted)
     if not told or not missing or len(missing) * 2 > world:
         return []
-    witness = next(found for found in exits if found.reporter in _LAUNCHERS and not found.by_launcher)
-    return [_event_of_absence(witness, rank, ranks, len(missing)) for rank in missing]
+    witness = next((found for found in exits if found.reporter in _LAUNCHERS and not found.by_launcher), None)
+    return [] if witness is None else [_event_of_absence(witness, rank, ranks, len(missing)) for rank in missing]
 
 
 _LAUNCHERS = ("elastic", "spawn", "accelerate")
@@ -103,9 +106,5 @@ _LAUNCHERS = ("elastic", "spawn", "accelerate")
 def _event_of_absence(witness: ProcessExit, rank: int, ranks: RankMap, missing: int) -> Event:
     place = Place(rank=rank, host=ranks.hosts.get(rank) or ranks.one_host, attempt=witness.place.attempt)
     event = _event(witness, place, "exit_zero_early")
-    return msgspec.structs.replace(event, captures={"reporter": witness.reporter, "code": 0, "inferred": True, "of": missing})
-
-
-def ended_ranks(events: Iterable[Event]) -> frozenset[int]:
-    """Ranks of which an exit is known, whatever the code."""
-    return frozenset(e.place.rank for e in events if e.name == EXIT_EVENT and e.place.rank is not None)
+    captures: dict[str, CaptureValue] = {"reporter": witness.reporter, "code": 0, "inferred": True, "of": missing}
+    return msgspec.structs.replace(event, captures=captures)

@@ -1,0 +1,60 @@
+"""Healthy ends, errors that the run survived, and runs that stop without a word."""
+
+from __future__ import annotations
+
+from engine.faults import Log, attributed
+
+
+def test_healthy_run():
+    found = attributed(1, Log("a.log").steps(10, total=10).note("run.finished"))
+    assert (found.fault_class, found.finished, found.initiating) == ("none", True, ())
+
+
+def test_scary_lines_before_a_normal_end_are_survived():
+    log = Log("a.log").steps(4).fault("nccl_error").raises("OSError: retrying").steps(6).note("run.finished")
+    found = attributed(1, log)
+    assert found.fault_class == "none"
+    assert len(found.recovered) == 2
+
+
+def test_noise_after_a_normal_end_is_no_failure():
+    log = Log("a.log").steps(10, total=10).note("run.finished").fault("teardown_noise").fault("peer_lost")
+    assert attributed(2, log).fault_class == "none"
+
+
+def test_error_after_a_normal_end_is_a_failure():
+    log = Log("a.log").steps(10, total=10).note("run.finished").fault("native_signal")
+    found = attributed(1, log)
+    assert (found.fault_class, found.finished) == ("native_signal", True)
+
+
+def test_error_with_progress_and_a_later_failure_is_survived():
+    log = Log("rank-0.log", rank=0).fault("storage_errno").steps(8).raises("KeyError: 'x'")
+    found = attributed(1, log)
+    assert found.fault_class == "python_exception"
+    assert [event.name for event in found.recovered] == ["storage_errno"]
+
+
+def test_buffered_progress_behind_a_traceback_is_no_recovery():
+    log = Log("a.log").raises("KeyError: 'x'").steps(8)
+    assert attributed(1, log).fault_class == "python_exception"
+
+
+def test_later_progress_with_later_times_is_a_recovery():
+    log = Log("a.log").raises("KeyError: 'x'", at=100).steps(8, at=130)
+    assert attributed(1, log).fault_class == "none"
+
+
+def test_progress_of_another_rank_is_no_recovery():
+    log = Log("a.log").fault("storage_errno", rank=1).steps(8, rank=0)
+    assert attributed(2, log).rank == 1
+
+
+def test_run_that_stops_in_the_middle_is_silent():
+    found = attributed(1, Log("a.log", ends=False).steps(10, total=100))
+    assert (found.fault_class, found.certainty) == ("silent", "undetermined")
+
+
+def test_exit_code_zero_of_every_process_is_an_end():
+    found = attributed(None, Log("a.log").exit(0, rank=0))
+    assert (found.fault_class, found.finished) == ("none", True)

@@ -28,7 +28,7 @@ def read_accelerate(text: str, ctx: Context) -> Reading:
 
 
 def read_deepspeed(text: str, ctx: Context) -> Reading:
-    """Settings of a DeepSpeed JSON, keys dotted. A file that is no JSON gives a note with the line, and what can be read of it."""
+    """Settings of a DeepSpeed JSON, keys dotted; what is no JSON gives a note with the line, and what can be read of it."""
     if len(text) > MAX_CONFIG_CHARS:
         return _read(text, ctx, "deepspeed", _json_scalar, text)
     problem: Note | None = None
@@ -122,7 +122,7 @@ def _yaml_scalar(node: yaml.ScalarNode) -> Scalar:
     text = str(node.value)[:MAX_VALUE_CHARS]
     if kind in ("bool", "int", "float"):
         try:
-            value = yaml.constructor.SafeConstructor().construct_object(node)  # type: ignore[no-untyped-call]
+            value = yaml.constructor.SafeConstructor().construct_object(node)
         except (yaml.YAMLError, ValueError, OverflowError):
             return text
         return value if isinstance(value, (bool, int, float)) else text

@@ -19,8 +19,8 @@ MAX_SETTINGS = 5_000
 _ACCELERATE_KEYS = frozenset(
     {
         "compute_environment", "distributed_type", "num_processes", "num_machines", "mixed_precision", "machine_rank",
-        "main_training_function", "use_cpu", "dynamo_config", "fsdp_config", "deepspeed_config", "downcast_bf16", "rdzv_backend",
-        "same_network", "gpu_ids", "main_process_ip", "main_process_port", "debug", "enable_cpu_affinity", "tpu_use_cluster",
+        "main_training_function", "use_cpu", "dynamo_config", "fsdp_config", "deepspeed_config", "downcast_bf16",
+        "rdzv_backend", "same_network", "gpu_ids", "main_process_ip", "main_process_port", "debug", "enable_cpu_affinity", "tpu_use_cluster",
     }
 )  # fmt: skip
 _MIN_KEYS = 3
@@ -31,8 +31,10 @@ _YAML_ROW = re.compile(r"^(?P<dash>\t?- )?(?P<indent>\s*)(?P<key>[A-Za-z_]\w*):(
 _JSON_OPENS = re.compile(r"^\s*(?:json = |[\w. -]{1,60}[=:] ?)?\{\s*$")
 _DOTTED = re.compile(r"^\s*(?P<key>[a-z]\w{2,60}) \.{3,60} (?P<value>\S.{0,500}?)\s*$")
 _ARGUMENTS_OPEN = re.compile(r"\b(?:Seq2Seq)?(?:Training|SFT|DPO|GRPO|PPO|Reward)(?:Arguments|Config)\((?P<rest>.*)$")
+_SOURCE_CODE = re.compile(r"(?:=|\breturn|\(|#.*)\s*$")
 _ARGUMENT = re.compile(
-    r"(?P<key>[a-z_]\w{1,60})=(?P<value>'[^']{0,500}'|\"[^\"]{0,500}\"|\[[^\]]{0,500}\]|\{[^}]{0,500}\}|[^,()]{0,200})"
+    r"(?P<key>[a-z_]\w{1,60})="
+    r"(?P<value>'[^']{0,500}'|\"[^\"]{0,500}\"|\[[^\]]{0,500}\]|\{[^}]{0,500}\}|[^,()]{0,200})"
 )
 
 
@@ -51,7 +53,7 @@ def read_dumps(lines: Sequence[Line], ctx: Context) -> tuple[Setting, ...]:
 
 def _reread(block: Sequence[Line], ctx: Context, family: str) -> list[Setting]:
     """Settings of a block as its own reader sees it, put back to where the lines stand."""
-    text = "\n".join(line.text[2:] if line.text.startswith("- ") else line.text for line in block)
+    text = "\n".join(line.text for line in block)
     local = Context(source=msgspec.structs.replace(ctx.source, first_line=0, first_offset=0))
     settings, _ = read_accelerate(text, local) if family == "accelerate" else read_deepspeed(text, local)
     placed = []
@@ -121,6 +123,8 @@ def _arguments(lines: Sequence[Line], ctx: Context) -> Iterator[Setting]:
     left = 0
     for line in lines:
         opens = _ARGUMENTS_OPEN.search(line.text)
+        if opens and _SOURCE_CODE.search(line.text, 0, opens.start()):
+            opens = None
         text = opens["rest"] if opens else line.text
         left = MAX_DUMP_LINES if opens else left - 1
         if left <= 0:

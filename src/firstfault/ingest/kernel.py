@@ -17,7 +17,7 @@ MAX_EXITS = 1_000
 MAX_XIDS = 1_000
 MAX_TEXT_CHARS = 500
 
-# The text may still carry what dmesg, journalctl or syslog put before it; quoted kernel text further inside a line is no report.
+# The text may still carry what dmesg or syslog put before it; kernel text quoted further inside a line is no report.
 _LEAD = r"^(?:.{0,80}?\bkernel: )?(?:<\d>)?\s*(?:\[\s*\d+\.\d+\]\s*)?"
 _TRIGGER = re.compile(
     r"oom-kill:|ut of memory: Kill|segfault at|general protection|invalid opcode|NVRM: Xid|usage \d+kB, limit"

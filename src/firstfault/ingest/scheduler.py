@@ -26,12 +26,13 @@ _CANCELLED = re.compile(
     r"(?: DUE TO (?P<reason>[A-Z][A-Z _-]*[A-Z]))?(?P<rest>[ ,].{0,80})?\*\*\*"
 )
 _OOM = re.compile(
-    r"(?:slurmstepd(?:-(?P<host>\S{1,255}?))?|srun): error: (?:Detected (?P<count>\d+) oom[_-]kill event|.{0,80}\boom[_-]kill)"
+    r"(?:slurmstepd(?:-(?P<host>\S{1,255}?))?|srun): error: (?:Detected \d+ oom[_-]kill event|.{0,80}\boom[_-]kill)"
 )
 _TASK_EXIT = re.compile(r"srun: error: \S{1,255}: tasks? ")
 _ACCOUNTING = re.compile(
-    r"^\s*(?P<id>\d+(?:_\d+)?(?:\.\w+)?)[ |].{0,300}?\b(?P<state>COMPLETED|FAILED|TIMEOUT|PREEMPTED|NODE_FAIL"
-    r"|CANCELLED|OUT_OF_MEMORY|OUT_OF_ME|BOOT_FAIL|DEADLINE)\b\+?(?: by \d+)?[ |]+(?P<code>\d{1,3}):(?P<signal>\d{1,3})(?![:\d])"
+    r"^\s*(?P<id>\d+(?:_\d+)?(?:\.\w+)?)[ |].{0,300}?"
+    r"\b(?P<state>COMPLETED|FAILED|TIMEOUT|PREEMPTED|NODE_FAIL|CANCELLED|OUT_OF_MEMORY|OUT_OF_ME|BOOT_FAIL|DEADLINE)\b"
+    r"\+?(?: by \d+)?[ |]+(?P<code>\d{1,3}):(?P<signal>\d{1,3})(?![:\d])"
 )
 _MEMORY = re.compile(r"(?:\bReqMem=|TRES=\S{0,200}?\bmem=)(?P<size>\d[\d.]*[KMGT])")
 _REASONS = {"TIME LIMIT": "time_limit", "PREEMPTION": "preemption", "NODE FAILURE": "node_failure"}

@@ -23,9 +23,10 @@ class PackHook(BuildHookInterface[Any]):
         sys.path.insert(0, str(Path(self.root) / "src"))
         from firstfault.knowledge.pack import compile_pack, encode_pack
 
+        data = encode_pack(compile_pack(Path(self.root)))
         self._folder = tempfile.TemporaryDirectory()
         packed = Path(self._folder.name) / "pack.msgpack"
-        packed.write_bytes(encode_pack(compile_pack(Path(self.root))))
+        packed.write_bytes(data)
         build_data["force_include"][str(packed)] = "firstfault/knowledge/pack.msgpack"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:

@@ -61,8 +61,9 @@ def read_entry(text: str, file: str, problems: Problems) -> tuple[Entry, EntryBo
 
 def _read_front_matter(document: Document, file: str) -> Entry:
     root = document.root()
-    for name in ("requires", "evidence", "against", "fix", "verify"):
+    for name in ("requires", "evidence", "against", "fix"):
         root.items(name, dict, "tables")
+    verifications = {table.get("id") for table in root.items("verify", dict, "tables")}
     monitor = document.table("monitor", root.mapping("monitor"))
     entry = Entry(
         id=root.required_text("id"),
@@ -83,7 +84,7 @@ def _read_front_matter(document: Document, file: str) -> Entry:
         requires=tuple(_read_condition(table, "requires") for table in document.tables("requires")),
         evidence=tuple(_read_condition(table, "evidence") for table in document.tables("evidence")),
         against=tuple(_read_condition(table, "against") for table in document.tables("against")),
-        fixes=tuple(_read_fix(table) for table in document.tables("fix")),
+        fixes=tuple(_read_fix(table, verifications) for table in document.tables("fix")),
         verify=tuple(_read_verify(table) for table in document.tables("verify")),
         monitor={name: monitor.required_text(name) for name in ("metric", "alert") if monitor.values},
         source=file,
@@ -100,10 +101,6 @@ def _check_names(root: Table, entry: Entry, file: str) -> None:
         root.note(f"the id is {entry.id!r}, the file is named {path.name}", "id")
     if entry.category and entry.category != path.parent.name:
         root.note(f"the category is {entry.category!r}, the folder {path.parent.name}", "category")
-    verifications = {rule.id for rule in entry.verify}
-    for fix in entry.fixes:
-        if fix.verify and fix.verify not in verifications:
-            root.note(f"the fix `{fix.id}` names the unknown verification `{fix.verify}`")
 
 
 def _read_condition(table: Table, kind: str) -> Condition:
@@ -135,7 +132,7 @@ def _check_condition(table: Table, key: str, text: str) -> None:
             table.note(f"`{key}`: {error.message}", key)
 
 
-def _read_fix(table: Table) -> FixRule:
+def _read_fix(table: Table, verifications: set[Any]) -> FixRule:
     when = table.text("when")
     _check_condition(table, "when", when)
     edits = table.items("edit", dict, "tables")
@@ -149,6 +146,8 @@ def _read_fix(table: Table) -> FixRule:
         risk=table.text("risk"),
         edit=tuple(_read_edit(table, values) for values in edits),
     )
+    if fix.verify and fix.verify not in verifications:
+        table.note(f"the fix `{fix.id}` names the unknown verification `{fix.verify}`", "verify")
     table.finish()
     return fix
 

@@ -84,10 +84,10 @@ class Log:
             )
         place = self._place(rank, at, None, "wall")
         self.tracebacks.append(Traceback(blocks=tuple(blocks), place=place, source_id=self.path))
-        if fault_class is not None:
-            self.lines -= 1
-            self.fault(fault_class, chain[-1], rank=rank, at=at)
-            self.events[-1] = msgspec.structs.replace(self.events[-1], traceback=len(self.tracebacks) - 1)
+        self.lines -= 1
+        self.fault(fault_class or "python_exception", chain[0], rank=rank, at=at, name=fault_class or "python.exception")
+        root = self.tracebacks[-1].root.span
+        self.events[-1] = msgspec.structs.replace(self.events[-1], traceback=len(self.tracebacks) - 1, span=root)
         return self
 
     def exit(

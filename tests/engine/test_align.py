@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from engine.faults import Log, aligned, attributed, clock, world
+from firstfault.engine.align import align
 from firstfault.engine.clocks import Clocks
 from firstfault.engine.rank_map import bus_key, read_rank_map
+from firstfault.model.bundle import Bundle
 from firstfault.model.event import Clock, Place
 
 
@@ -50,9 +53,14 @@ def test_world_size_is_never_below_a_rank_that_was_seen():
     assert aligned(None, Log("rank-7.log", rank=7).fault("device_oom")).world_size is None
 
 
-def test_exception_without_a_signal_becomes_an_event():
-    found = aligned(1, Log("a.log").raises("KeyError: 'x'")).events
-    assert [(event.name, event.text, event.traceback) for event in found] == [("python.exception", "KeyError: 'x'", 0)]
+def test_traceback_cut_above_its_exception_becomes_an_event():
+    log = Log("a.log").raises("KeyError: 'x'")
+    report = log.report()
+    root = msgspec.structs.replace(report.tracebacks[0].root, type="", message="", whole=False)
+    cut = msgspec.structs.replace(report.tracebacks[0], blocks=(root,))
+    bundle = Bundle(reports=(msgspec.structs.replace(report, events=(), tracebacks=(cut,)),))
+    (event,) = align(bundle).events
+    assert (event.name, event.text, event.traceback) == ("python.exception", 'File "train.py", line 7, in main', 0)
 
 
 def test_exit_code_zero_is_no_event():

@@ -50,7 +50,7 @@ def align(bundle: Bundle) -> Aligned:
     events = [_placed(event, report, ranks) for report in bundle.reports for event in report.events]
     exits = [_placed_exit(found, report, ranks) for report in bundle.reports for found in report.exits]
     tracebacks = dict(_placed_tracebacks(bundle, ranks))
-    events += _unnamed_exceptions(events, tracebacks)
+    events += list(_cut_exceptions(bundle, events, tracebacks))
     attempts = known_attempts(
         [*(e.place for e in events), *(x.place for x in exits), *(r.source.place for r in bundle.reports)]
     )
@@ -117,48 +117,31 @@ def _placed_tracebacks(bundle: Bundle, ranks: RankMap) -> Iterator[tuple[tuple[s
             yield (report.source.id, index), msgspec.structs.replace(traceback, place=place)
 
 
-def _unnamed_exceptions(events: Iterable[Event], tracebacks: dict[tuple[str, int], Traceback]) -> list[Event]:
-    """An event for each exception chain whose oldest exception no signal knows by its text."""
-    by_source: dict[str, list[Event]] = {}
-    for event in events:
-        if event.fault_class is not None and event.role != "context":
-            by_source.setdefault(event.source_id, []).append(event)
-    made = []
+def _cut_exceptions(bundle: Bundle, events: Iterable[Event], tracebacks: dict[tuple[str, int], Traceback]) -> Iterator[Event]:
+    """An event for each traceback that was cut above its exception line: something was raised, it is unknown what."""
+    known = {(event.source_id, event.traceback) for event in events}
+    told = {report.source.id for report in bundle.reports if report.source.kind == "prose"}
     for (source_id, index), traceback in tracebacks.items():
-        if traceback.blocks and not any(_names(event, index, traceback) for event in by_source.get(source_id, ())):
-            made.append(_event_of(traceback, source_id, index))
-    return made
+        if (source_id, index) not in known and traceback.blocks and not any(block.type for block in traceback.blocks):
+            yield Event(
+                name=EXCEPTION_EVENT,
+                signal="",
+                role="initiating",
+                fault_class="python_exception",
+                span=traceback.root.span,
+                text=_last_frame(traceback.root),
+                place=traceback.place,
+                source_id=source_id,
+                traceback=index,
+                quoted=source_id in told,
+            )
 
 
-def _names(event: Event, index: int, traceback: Traceback) -> bool:
-    root = traceback.root
-    inside = root.span.offset <= event.span.offset < max(root.end_offset, root.span.offset + 1)
-    if len(traceback.blocks) == 1 and event.traceback == index:
-        return True
-    return inside and (event.place.rank is None or traceback.place.rank is None or event.place.rank == traceback.place.rank)
-
-
-def _event_of(traceback: Traceback, source_id: str, index: int) -> Event:
-    root = traceback.root
-    return Event(
-        name=EXCEPTION_EVENT,
-        signal="",
-        role="initiating",
-        fault_class="python_exception",
-        span=root.span,
-        text=text_of(root),
-        place=traceback.place,
-        source_id=source_id,
-        traceback=index,
-    )
-
-
-def text_of(block: ExceptionBlock) -> str:
-    """`Type: message` with the first line of the message; for a cut block the innermost frame that is left."""
-    if not block.type:
-        return f"{block.frames[-1].path}:{block.frames[-1].line} in {block.frames[-1].function}" if block.frames else ""
-    message = block.message.strip().splitlines()
-    return (f"{block.type}: {message[0]}" if message else block.type)[:2000]
+def _last_frame(block: ExceptionBlock) -> str:
+    if not block.frames:
+        return ""
+    frame = block.frames[-1]
+    return f'File "{frame.path}", line {frame.line}, in {frame.function}'
 
 
 def _at_attempt(seen: _Seen, attempt: int | None) -> _Seen:

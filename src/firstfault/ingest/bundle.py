@@ -1,0 +1,81 @@
+"""All sources of one investigation: found, opened, read; what could not be read stands in the notes."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from firstfault.errors import UnreadableInputError
+from firstfault.ingest.discover import discover
+from firstfault.ingest.handed import Handed
+from firstfault.ingest.read import read_source
+from firstfault.knowledge.schema import Pack
+from firstfault.model.bundle import Bundle, Note, SourceReport
+from firstfault.scan.scanner import Scanner
+
+MAX_COMPARED_BYTES = 64 << 20
+"""Files up to this size are compared by content; larger ones are seldom handed over twice."""
+_EVIDENCE_KINDS = frozenset({"empty", "binary"})
+
+
+def gather(inputs: Sequence[str | Path], pack: Pack, *, stdin: BinaryIO | None = None) -> Bundle:
+    """The bundle of files, folders and standard input (`-`); UnreadableInputError if nothing of it was readable."""
+    begin = time.perf_counter()
+    handed, notes = discover(inputs, stdin=stdin)
+    return _bundle(handed, list(notes), pack, begin)
+
+
+def gather_text(text: str, pack: Pack, *, name: str = "pasted.txt") -> Bundle:
+    """The bundle of one pasted text, which may mix several sources."""
+    data = text.encode("utf-8", errors="replace")
+    return _bundle((Handed(path=name, data=data, size_bytes=len(data)),), [], pack, time.perf_counter())
+
+
+def _bundle(handed: Sequence[Handed], notes: list[Note], pack: Pack, begin: float) -> Bundle:
+    scanner = Scanner(pack.signals)
+    reports: list[SourceReport] = []
+    for item in _once(handed, notes):
+        reports.extend(read_source(item, pack, scanner))
+    useless = [note for report in reports for note in report.notes if note.fatal]
+    if not any(report.source.kind not in _EVIDENCE_KINDS and not _is_unread(report) for report in reports):
+        first = (*useless, *(note for note in notes if note.fatal), *notes)
+        raise UnreadableInputError(
+            first[0].what if first else "nothing was handed over",
+            where=first[0].where if first else "",
+            hint="hand over a log, a folder of logs, a configuration or a launch command",
+        )
+    return Bundle(reports=tuple(reports), notes=tuple(notes), elapsed_s=time.perf_counter() - begin)
+
+
+def _is_unread(report: SourceReport) -> bool:
+    return any(note.fatal for note in report.notes)
+
+
+def _once(handed: Sequence[Handed], notes: list[Note]) -> Iterable[Handed]:
+    """Each content once: a second file with the same bytes is left out with a note."""
+    sizes = Counter(item.size_bytes for item in handed)
+    seen: dict[bytes, str] = {}
+    for item in handed:
+        digest = _digest(item) if sizes[item.size_bytes] > 1 and 0 < item.size_bytes <= MAX_COMPARED_BYTES else None
+        if digest is not None and digest in seen:
+            notes.append(Note(item.path, f"has the same content as {seen[digest]}: read once"))
+            continue
+        if digest is not None:
+            seen[digest] = item.path
+        yield item
+
+
+def _digest(item: Handed) -> bytes | None:
+    if item.stream is not None:
+        return None
+    if item.location is None:
+        return hashlib.blake2b(item.data, digest_size=16).digest()
+    try:
+        with item.location.open("rb") as file:
+            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
+    except OSError:
+        return None

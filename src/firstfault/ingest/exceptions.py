@@ -1,0 +1,132 @@
+"""What the tracebacks of a source add to its hits: exceptions that no signal names, and which events are copies."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from firstfault.ingest.reading import MAX_TEXT_CHARS, Reading
+from firstfault.knowledge.schema import CausalTable
+from firstfault.model.event import Event, Place, Traceback
+
+TRACEBACK_SIGNAL = "python.traceback"
+
+
+class Blocks:
+    """Which traceback's exception line or message stands at an offset."""
+
+    def __init__(self, tracebacks: Sequence[Traceback]) -> None:
+        self._ranges = sorted(
+            (block.span.offset, block.end_offset, index)
+            for index, traceback in enumerate(tracebacks)
+            for block in traceback.blocks
+            if block.type
+        )
+        self._places = [traceback.place for traceback in tracebacks]
+
+    def at(self, offset: int, place: Place) -> int | None:
+        """The index of the traceback, if the line there can be its rank's."""
+        index = bisect_right(self._ranges, (offset, 1 << 62, 0)) - 1
+        # Messages of several ranks may overlap: a few ranges back may still reach to here.
+        for start, stop, traceback in reversed(self._ranges[max(0, index - 16) : index + 1]):
+            if start <= offset < stop and _agree(place, self._places[traceback]):
+                return traceback
+        return None
+
+
+def _agree(one: Place, other: Place) -> bool:
+    """True unless the two are known to be different processes."""
+    pairs = ((one.rank, other.rank), (one.local_rank, other.local_rank))
+    return all(left is None or right is None or left == right for left, right in pairs)
+
+
+def exceptions_of(events: Sequence[Event], reading: Reading, causal: CausalTable) -> list[Event]:
+    """An event for each traceback whose first exception no signal names."""
+    named: dict[int, list[int]] = defaultdict(list)
+    for event in events:
+        if event.traceback is not None:
+            named[event.traceback].append(event.span.offset)
+    classes = {row.name: row.fault_class for row in causal.exception_types}
+    priors = {row.id: row.prior for row in causal.classes}
+    made: list[Event] = []
+    for index, traceback in enumerate(reading.tracebacks):
+        root = traceback.root
+        if not root.type or any(root.span.offset <= offset < root.end_offset for offset in named.get(index, ())):
+            continue
+        fault_class = classes.get(root.type.rpartition(".")[2], "python_exception")
+        message = root.message.split("\n", 1)[0]
+        made.append(
+            Event(
+                name="python.exception",
+                signal=TRACEBACK_SIGNAL,
+                role=priors.get(fault_class, "initiating"),
+                fault_class=fault_class,
+                span=root.span,
+                text=f"{root.type}: {message}"[:MAX_TEXT_CHARS] if message else root.type,
+                place=traceback.place,
+                captures={"exc_type": root.type, "message": root.message[:MAX_TEXT_CHARS]},
+                source_id=reading.ctx.source_id,
+                traceback=index,
+                quoted=reading.told,
+            )
+        )
+    return made
+
+
+def mark_ignored(events: Sequence[Event], reading: Reading) -> list[Event]:
+    """Python prints `Exception ignored in` above what no code gets to see: it ends nothing."""
+    ignored = [line for line in reading.lines if line.text.startswith("Exception ignored in")]
+    if not ignored:
+        return list(events)
+    first_frames = {
+        index: traceback.blocks[0].frames[0].span.line if traceback.blocks[0].frames else traceback.blocks[0].span.line
+        for index, traceback in enumerate(reading.tracebacks)
+    }
+    numbers = {line.number for line in ignored}
+
+    def is_ignored(event: Event) -> bool:
+        if event.traceback is None:
+            return False
+        first = first_frames[event.traceback]
+        return any(number in numbers for number in range(first - 3, first))
+
+    return [replace(event, quoted=True) if is_ignored(event) else event for event in events]
+
+
+def without_copies(events: Sequence[Event], tracebacks: Sequence[Traceback]) -> list[Event]:
+    """One event for an exception that a rank prints twice (plain, and again with its prefix), at the earliest place."""
+    kept: list[Event] = []
+    seen: dict[tuple[object, ...], list[int]] = {}
+    for event in events:
+        if event.traceback is None:
+            kept.append(event)
+            continue
+        traceback = tracebacks[event.traceback]
+        block = next((b for b in traceback.blocks if b.span.offset <= event.span.offset < b.end_offset), traceback.root)
+        inner = (block.frames[-1].path, block.frames[-1].line) if block.frames else None
+        key = (event.name, block.type, block.message[:300], inner)
+        earlier = seen.setdefault(key, [])
+        copied = next((at for at in earlier if _is_copy(kept[at], event, tracebacks)), None)
+        if copied is None:
+            earlier.append(len(kept))
+            kept.append(event)
+        elif event.place.rank is not None and kept[copied].place.rank is None:
+            # The copy names the rank that the first printing lacked.
+            place = kept[copied].place
+            kept[copied] = replace(
+                kept[copied], place=replace(place, rank=event.place.rank, time=place.time or event.place.time)
+            )
+    return kept
+
+
+def _is_copy(first: Event, second: Event, tracebacks: Sequence[Traceback]) -> bool:
+    if first.traceback == second.traceback:
+        return first.span == second.span
+    if first.quoted != second.quoted or not _agree(first.place, second.place) or first.place.attempt != second.place.attempt:
+        return False
+    # Without any rank, two tracebacks that are alike may be two processes that failed alike.
+    named = [place.rank is not None or place.local_rank is not None for place in (first.place, second.place)]
+    return any(named)

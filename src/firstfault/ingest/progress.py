@@ -1,0 +1,37 @@
+"""The forward motion of each rank of a source, from the sampled progress lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from firstfault.ingest.prefix import join_places, parse_prefix
+from firstfault.ingest.reading import MAX_TEXT_CHARS, Reading
+from firstfault.model.event import Progress
+from firstfault.model.span import SourceSpan
+from firstfault.scan.result import Hit, ProgressSample
+
+
+def progress_of(samples: Iterable[ProgressSample], reading: Reading) -> tuple[Progress, ...]:
+    """One record for each sample of which at least one line was read."""
+    return tuple(_progress(sample, last, reading) for sample in samples if (last := sample.last or sample.first))
+
+
+def _progress(sample: ProgressSample, last: Hit, reading: Reading) -> Progress:
+    place = join_places(reading.ctx.place, parse_prefix(last.text, label=reading.label).place)
+    return Progress(
+        rank=place.rank,
+        local_rank=place.local_rank,
+        host=place.host,
+        lines=sample.count,
+        first_step=_whole((sample.first or last).captures.get("step")),
+        last_step=_whole(last.captures.get("step")),
+        total_steps=_whole(last.captures.get("total")),
+        last_span=SourceSpan(reading.ctx.source.path, last.line, last.offset),
+        last_text=last.text[:MAX_TEXT_CHARS],
+        last_time=place.time,
+        attempt=place.attempt,
+    )
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,255 @@
+"""One input to its sources: scanned once, split if it is a paste, each part read for what its kind can hold."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from firstfault.ingest.context import Context
+from firstfault.ingest.echo import echo_offsets
+from firstfault.ingest.events import events_of
+from firstfault.ingest.handed import Handed
+from firstfault.ingest.lines import Line
+from firstfault.ingest.open import Opened, open_handed
+from firstfault.ingest.part import ECHO_KINDS, Part
+from firstfault.ingest.paste import split
+from firstfault.ingest.prefix import Label, parse_prefix, rank_key
+from firstfault.ingest.progress import progress_of
+from firstfault.ingest.reading import Reading
+from firstfault.ingest.sniff import sniff
+from firstfault.ingest.stretch import agreed_place, label_of, lines_of, ranks_by_local, with_rank
+from firstfault.ingest.structure import Structure, read_structure
+from firstfault.knowledge.schema import Pack
+from firstfault.model.bundle import Note, RankEnd, Source, SourceKind, SourceReport
+from firstfault.model.event import Place
+from firstfault.model.fact import Fact
+from firstfault.scan.result import Hit, ProgressSample, ScanResult, Window
+from firstfault.scan.scanner import Scanner
+
+KEPT_TEXT_BYTES = 64 << 10
+"""A configuration or command up to this size is kept as text, so that a fix can edit it."""
+MAX_END_CHARS = 500
+_QUIET_KINDS = frozenset({"environment", "nvidia_smi"})
+
+
+def read_source(handed: Handed, pack: Pack, scanner: Scanner) -> list[SourceReport]:
+    """The sources that one input holds. Never raises for what stands in it: what cannot be read is a note."""
+    try:
+        opened = open_handed(handed)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return [_unread(handed, "unknown", f"cannot be read: {reason}")]
+    with opened:
+        kind = sniff(handed.path, opened.head)
+        if kind in ("empty", "binary"):
+            return [_without_text(handed, opened, kind)]
+        try:
+            scan = scanner.scan(opened, rank_of=rank_key)  # type: ignore[arg-type]  # a raw stream reads like a binary one
+        except OSError as error:
+            return [_unread(handed, kind, f"cannot be read: {error.strerror or error}")]
+    return _Input(handed, opened, scan, pack, scanner).reports(kind)
+
+
+def _unread(handed: Handed, kind: SourceKind, what: str) -> SourceReport:
+    source = Source(id=handed.path, path=handed.path, kind=kind, place=handed.place, size_bytes=handed.size_bytes)
+    return SourceReport(source=source, notes=(Note(handed.path, what, fatal=True),))
+
+
+def _without_text(handed: Handed, opened: Opened, kind: SourceKind) -> SourceReport:
+    if opened.notes:
+        return replace(_unread(handed, kind, ""), notes=tuple(opened.notes))
+    return _unread(handed, kind, "is empty" if kind == "empty" else "is not text: not read")
+
+
+class _Input:
+    """One scanned input, on its way to reports."""
+
+    def __init__(self, handed: Handed, opened: Opened, scan: ScanResult, pack: Pack, scanner: Scanner) -> None:
+        self._handed = handed
+        self._opened = opened
+        self._scan = scan
+        self._pack = pack
+        self._scanner = scanner
+        self._place, self._place_note = agreed_place(handed.path, handed.place, scan.windows)
+
+    def reports(self, kind: SourceKind) -> list[SourceReport]:
+        """A report for each part; the notes on the whole stand in the first one."""
+        windows = self._scan.windows
+        whole = len(windows) == 1 and len(windows[0].data) == self._scan.size_bytes
+        if whole:
+            data = windows[0].data
+            parts: Sequence[Part] = split(data, self._handed.path, emitted=self._emitted())
+        else:
+            data = b""
+            parts = (Part(kind=kind, start=0, stop=self._scan.size_bytes, echo=kind in ECHO_KINDS),)
+        reports = [self._report(part, index, len(parts), data) for index, part in enumerate(parts)]
+        reports[0] = replace(reports[0], notes=(*self._notes(), *reports[0].notes))
+        return reports
+
+    def _emitted(self) -> frozenset[int]:
+        """Offsets of the lines that begin with a known message: a program printed them, whatever stands around."""
+        return frozenset(
+            hit.offset
+            for hit in self._scan.hits
+            if hit.start <= parse_prefix(hit.text).rest_start and hit.signal.role != "context"
+        )
+
+    def _notes(self) -> list[Note]:
+        path, scan = self._handed.path, self._scan
+        notes = list(self._opened.notes)
+        if scan.invalid_utf8:
+            notes.append(Note(path, f"{scan.invalid_utf8} places are not UTF-8: replaced"))
+        if scan.nul_bytes:
+            notes.append(Note(path, f"{scan.nul_bytes} NUL bytes: ignored"))
+        if self._place_note:
+            notes.append(self._place_note)
+        if scan.dropped_hits:
+            notes.append(Note(path, f"{scan.dropped_hits} further matches of known messages were counted, not kept"))
+        return notes
+
+    def _report(self, part: Part, index: int, count: int, data: bytes) -> SourceReport:
+        source = self._source(part, index, count, data)
+        if part.kind == "error_file":
+            return self._error_file(data[part.start : part.stop], Context(source=source))
+        label: Label = label_of(self._scan.windows) if part.kind == "log" else "none"
+        stretches = self._stretches(part, label)
+        if ranks := ranks_by_local(line for stretch in stretches for line in stretch):
+            source = replace(source, place=with_rank(source.place, ranks))
+            stretches = [[_placed(line, with_rank(line.place, ranks)) for line in stretch] for stretch in stretches]
+        ctx = Context(source=source)
+        text = self._text(part, data)
+        structure = read_structure(stretches, text or "", ctx)
+        lines = [line for stretch in stretches for line in stretch]
+        hits = [hit for hit in self._scan.hits if part.start <= hit.offset < part.stop]
+        report = self._judged(ctx, lines, hits, structure, part, label)
+        notes = list(structure.notes)
+        if label == "node":
+            notes.append(
+                Note(source.path, "the number before each line is taken for a node: the text behind it names the ranks")
+            )
+        if part.echo and part.stop - part.start > len(data):
+            notes.append(Note(source.path, "is too large for a configuration or a command: not read"))
+        kept = text if text is not None and part.stop - part.start <= KEPT_TEXT_BYTES else None
+        return replace(report, text=kept, notes=tuple(notes))
+
+    def _judged(
+        self, ctx: Context, lines: list[Line], hits: Sequence[Hit], structure: Structure, part: Part, label: Label
+    ) -> SourceReport:
+        reading = Reading(
+            ctx=ctx,
+            label=label,
+            lines=lines,
+            tracebacks=structure.tracebacks,
+            echoes=echo_offsets(lines),
+            told=part.kind == "prose",
+        )
+        events, facts = events_of(_allowed(hits, part), reading, self._pack.causal)
+        samples = [sample for sample in self._scan.progress if _is_in(sample, part)] if part.kind in ("log", "unknown") else []
+        progress = progress_of(samples, reading)
+        ranks = {line.place.rank for line in lines} | {event.place.rank for event in events} | {one.rank for one in progress}
+        return SourceReport(
+            source=ctx.source,
+            events=events,
+            tracebacks=structure.tracebacks,
+            exits=structure.exits,
+            progress=progress,
+            settings=structure.settings,
+            facts=(*_as_told(structure.facts, part), *facts),
+            ends=_ends(lines) if part.kind in ("log", "unknown") else (),
+            ranks=tuple(sorted(rank for rank in ranks if rank is not None)),
+        )
+
+    def _source(self, part: Part, index: int, count: int, data: bytes) -> Source:
+        handed = self._handed
+        complete_to = part.stop == self._scan.size_bytes
+        return Source(
+            id=handed.path if count == 1 else f"{handed.path}#{index + 1}",
+            path=handed.path,
+            kind=part.kind,
+            place=self._place,
+            size_bytes=part.stop - part.start,
+            lines=self._scan.lines if count == 1 else data.count(b"\n", part.start, part.stop),
+            first_line=1 + data.count(b"\n", 0, part.start) if count > 1 else 1,
+            first_offset=part.start,
+            begins=True,
+            ends=not complete_to or (self._opened.whole and self._scan.ends_with_newline),
+        )
+
+    def _stretches(self, part: Part, label: Label) -> list[list[Line]]:
+        stretches = []
+        for window in self._scan.windows:
+            chosen = _cut(window, part.start, part.stop)
+            if chosen is not None:
+                stretches.append(lines_of(chosen, self._place, label))
+        return stretches
+
+    def _text(self, part: Part, data: bytes) -> str | None:
+        if not part.echo and part.kind not in _QUIET_KINDS:
+            return None
+        return data[part.start : part.stop].decode("utf-8", errors="replace").removeprefix("\ufeff")
+
+    def _error_file(self, data: bytes, ctx: Context) -> SourceReport:
+        """A worker's error file: its text stands escaped in JSON and is scanned again as the lines it means."""
+        from firstfault.ingest.elastic import read_error_file
+
+        file = read_error_file(data, ctx)
+        lines = list(file.lines)
+        scan = self._scanner.scan(io.BytesIO("\n".join(line.text for line in lines).encode("utf-8", "replace")))
+        hits = [
+            replace(hit, offset=lines[hit.line - 1].offset, line=lines[hit.line - 1].number)
+            for hit in scan.hits
+            if hit.line <= len(lines)
+        ]
+        source = replace(ctx.source, place=file.place)
+        part = Part(kind="error_file", start=0, stop=len(data))
+        structure = Structure(tracebacks=file.tracebacks)
+        report = self._judged(Context(source=source), lines, hits, structure, part, "none")
+        return replace(report, notes=file.notes)
+
+
+def _placed(line: Line, place: Place) -> Line:
+    return line if place is line.place else replace(line, place=place)
+
+
+def _allowed(hits: Sequence[Hit], part: Part) -> list[Hit]:
+    """Hits that can be events there: none in configurations, commands and code, only context in tables of the machine."""
+    if part.echo:
+        return []
+    if part.kind in _QUIET_KINDS:
+        return [hit for hit in hits if hit.signal.role == "context"]
+    return list(hits)
+
+
+def _as_told(facts: Sequence[Fact], part: Part) -> list[Fact]:
+    return [replace(fact, basis="told") for fact in facts] if part.kind == "prose" else list(facts)
+
+
+def _is_in(sample: ProgressSample, part: Part) -> bool:
+    last = sample.last or sample.first
+    return last is not None and part.start <= last.offset < part.stop
+
+
+def _cut(window: Window, start: int, stop: int) -> Window | None:
+    """The part of a window between two offsets."""
+    first, last = max(window.offset, start), min(window.offset + len(window.data), stop)
+    if first >= last:
+        return None
+    if first == window.offset and last == window.offset + len(window.data):
+        return window
+    skipped = window.data[: first - window.offset]
+    return Window(offset=first, line=window.line + skipped.count(b"\n"), data=window.data[len(skipped) : last - window.offset])
+
+
+def _ends(lines: Sequence[Line]) -> tuple[RankEnd, ...]:
+    """The last line with text of each process."""
+    last: dict[tuple[int | None, int | None, str | None, int | None], Line] = {}
+    for line in lines:
+        if line.text.strip():
+            place = line.place
+            last[(place.rank, place.local_rank, place.host, place.attempt)] = line
+    return tuple(
+        RankEnd(place=line.place, text=line.text[:MAX_END_CHARS], line=line.number, offset=line.offset)
+        for line in last.values()
+    )

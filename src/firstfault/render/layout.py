@@ -47,9 +47,6 @@ def fold(text: str, width: int, *, first: int = 0, max_lines: int = 0, more: str
         if used and used + 1 + size <= width:
             current, used = f"{current} {word}", used + 1 + size
             continue
-        if size > width and used and width - used > width // 2:
-            head = _head(word, width - used - 1)
-            current, word = f"{current} {head}", word[len(head) :]
         if used:
             lines.append(current)
             width = rest
@@ -107,7 +104,7 @@ def _head(text: str, width: int) -> str:
             end = index
             break
     if end < len(text):
-        for index in range(end, max(end * 3 // 4, 1), -1):
+        for index in range(end, max(end // 2, 1), -1):
             if text[index - 1] in _BREAK_AFTER:
                 return text[:index]
     return text[: max(1, end)]

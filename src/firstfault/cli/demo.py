@@ -1,0 +1,70 @@
+"""`firstfault demo`: a diagnosis of a failed run that comes with firstfault."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from firstfault.cli.diagnose import show
+from firstfault.cli.group import COMMANDS
+from firstfault.cli.screen import Color, find_screen, look_options, write
+from firstfault.errors import UsageError
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_PLACES = (_PACKAGE / "_examples", _PACKAGE.parents[1] / "examples")
+
+
+@click.command(short_help=COMMANDS["demo"])
+@click.argument("name", required=False)
+@click.option("--list", "list_all", is_flag=True, help="Show the names.")
+@click.option("--keep", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Copy the run to DIR first.")
+@look_options
+def demo(name: str | None, list_all: bool, keep: Path | None, width: int | None, color: Color, ascii_only: bool) -> int:
+    """Diagnose a bundled failed run, the first one if no NAME is given."""
+    folder, index = find_examples()
+    if list_all:
+        size = max(map(len, index))
+        write("".join(f"{key.ljust(size)}  {about.get('title', '')}\n" for key, about in index.items()))
+        return 0
+    name = name or next(iter(index))
+    if name not in index:
+        raise UsageError(f"no example is called {name}", hint=f"There are: {', '.join(index)}.")
+    if keep:
+        folder = _copied(folder / name, keep)
+    screen = find_screen(width=width, color=color, ascii_only=ascii_only)
+    about = index[name]
+    write(f"example: {about.get('title', name)} ({about.get('made', 'bundled')})\n$ firstfault diagnose {name}\n")
+    before = Path.cwd()
+    # The paths in the answer are then those of the example, not of the installation.
+    os.chdir(folder)
+    try:
+        code = show([name], named=[name], facts={}, form="terminal", output=None, patch=False, screen=screen)
+    finally:
+        os.chdir(before)
+    write(f"files: {folder / name}{'' if keep else ' (copy them: --keep DIR)'}\n")
+    return code
+
+
+def find_examples() -> tuple[Path, dict[str, dict[str, Any]]]:
+    """The folder of the examples, and what its index says of each."""
+    import tomllib
+
+    for folder in _PLACES:
+        index = folder / "index.toml"
+        if index.is_file():
+            return folder, tomllib.loads(index.read_text(encoding="utf-8"))
+    raise UsageError("this installation has no examples", hint="Reinstall firstfault.")
+
+
+def _copied(source: Path, target: Path) -> Path:
+    import shutil
+
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(source, target / source.name, dirs_exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror or error}", where=str(target)) from error
+    return target.resolve()

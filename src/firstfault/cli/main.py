@@ -1,0 +1,107 @@
+"""The command line. The only place that turns an error into text and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from firstfault.version import __version__
+
+if TYPE_CHECKING:
+    import click
+
+OWN_FAULT = 70
+INTERRUPTED = 130
+CLOSED_PIPE = 141
+TRACEBACK_OPTION = "--traceback"
+TRACEBACK_VARIABLE = "FIRSTFAULT_TRACEBACK"
+ISSUES = "the issue tracker of firstfault"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line and ends the process with its exit code."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code of a command line: see the table in `--help`."""
+    arguments, wants_traceback = _without_traceback_option(arguments)
+    if list(arguments) == ["--version"]:
+        # Nothing is imported for this.
+        print(f"firstfault {__version__}")
+        return 0
+    try:
+        code = _invoke(arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # What is still buffered must not raise a second time when Python closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED_PIPE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        return _report(error, wants_traceback)
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    import click
+
+    from firstfault.cli.group import firstfault
+
+    try:
+        result = firstfault.main(args=list(arguments), prog_name="firstfault", standalone_mode=False)
+    except click.exceptions.Abort:
+        return INTERRUPTED
+    except click.ClickException as error:
+        _say(_usage(error))
+        return error.exit_code
+    return result if isinstance(result, int) else 0
+
+
+def _usage(error: click.ClickException) -> str:
+    import click
+
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return error.format_message()
+    context = getattr(error, "ctx", None)
+    name = context.command_path if context else "firstfault"
+    return f"{error.format_message()}\nSee `{name} --help`."
+
+
+def _report(error: Exception, wants_traceback: bool) -> int:
+    """Says what went wrong; a fault of firstfault itself asks for a report."""
+    from firstfault.errors import FirstfaultError
+
+    if wants_traceback:
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, FirstfaultError):
+        place = f"{error.where}: " if error.where else ""
+        _say(f"{place}{error.message}" + (f"\n{error.hint}" if error.hint else ""))
+        return error.exit_code
+    _say(
+        f"firstfault {__version__} failed by itself: {type(error).__name__}: {error}\n"
+        f"This is a fault of firstfault, not of your run. Please report it to {ISSUES} with the output of the same command "
+        f"and {TRACEBACK_OPTION} (or {TRACEBACK_VARIABLE}=1)."
+    )
+    return OWN_FAULT
+
+
+def _say(text: str) -> None:
+    """Text on standard error, harmless whatever file names are in it."""
+    from firstfault.render import safe
+
+    encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+    print(safe.block(text).encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
+
+
+def _without_traceback_option(arguments: Sequence[str]) -> tuple[list[str], bool]:
+    """The option may stand anywhere before `--`, so that it can be put behind a command that failed."""
+    items = list(arguments)
+    end = items.index("--") if "--" in items else len(items)
+    wanted = TRACEBACK_OPTION in items[:end] or os.environ.get(TRACEBACK_VARIABLE, "") not in ("", "0")
+    return [item for index, item in enumerate(items) if index >= end or item != TRACEBACK_OPTION], wanted

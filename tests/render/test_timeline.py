@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import pytest
+
+from diagnosis_samples import established, no_failure, symmetric, thousand_ranks
+from firstfault.model.diagnosis import Diagnosis, TimelineEntry
+from firstfault.render.timeline import MAX_LANES, build, short
+
+
+def _diagnosis(*marks: TimelineEntry) -> Diagnosis:
+    return Diagnosis(verdict="likely", timeline=marks)
+
+
+def test_few_ranks_have_a_lane_each_in_rank_order() -> None:
+    lanes = build(established()).lanes
+    assert [lane.label for lane in lanes] == ["rank 0", "rank 1", "rank 2", "rank 3"]
+    assert [lane.first for lane in lanes] == [False, False, True, False]
+    assert [lane.ended_by for lane in lanes] == ["SIGTERM", "SIGTERM", "OutOfMemoryError", "SIGTERM"]
+
+
+def test_the_failure_stands_left_of_what_followed() -> None:
+    lanes = build(established()).lanes
+    fault = next(mark.at for mark in lanes[2].marks if mark.kind == "initiating")
+    assert all(mark.at > fault for lane in lanes for mark in lane.marks if mark.kind in ("collateral", "stopped"))
+    assert [tick.text for tick in build(established()).ticks] == ["10:39:00", "10:41:07", "+4.9 s"]
+
+
+def test_ranks_that_went_the_same_way_share_a_lane() -> None:
+    lanes = build(symmetric(64)).lanes
+    assert [(lane.label, len(lane.ranks), lane.host) for lane in lanes] == [("ranks 0-63", 64, "8 hosts")]
+
+
+def test_a_thousand_ranks_fit_a_screen_and_the_first_keeps_its_lane() -> None:
+    timeline = build(thousand_ranks())
+    assert [lane.label for lane in timeline.lanes] == ["kernel node-87", "999 ranks", "rank 700"]
+    assert [lane.first for lane in timeline.lanes] == [False, False, True]
+    assert timeline.hidden == 0
+
+
+def test_lanes_that_differ_are_cut_and_the_rest_is_counted() -> None:
+    kinds = ("collateral", "stopped", "silent", "progress")
+    marks = [
+        TimelineEntry(rank=rank, kind=kinds[(rank >> shift) % 4], text=f"text {'x' * rank}")
+        for rank in range(64)
+        for shift in (0, 2, 4)
+    ]
+    timeline = build(_diagnosis(*marks, TimelineEntry(rank=63, kind="initiating", text="first")))
+    assert len(timeline.lanes) <= MAX_LANES
+    assert any(lane.first and 63 in lane.ranks for lane in timeline.lanes)
+    assert timeline.hidden == 64 - sum(len(lane.ranks) for lane in timeline.lanes) > 0
+
+
+def test_unknown_times_give_an_order_and_no_axis() -> None:
+    timeline = build(
+        _diagnosis(
+            TimelineEntry(rank=0, kind="stopped", text="SIGTERM"),
+            TimelineEntry(rank=0, kind="progress", text="step 3"),
+            TimelineEntry(rank=1, kind="initiating", text="ValueError: x"),
+        )
+    )
+    assert not timeline.timed
+    assert timeline.ticks == ()
+    assert [mark.kind for mark in timeline.lanes[0].marks] == ["progress", "stopped"]
+
+
+def test_one_sign_of_progress_a_rank_does_not_claim_when_it_began() -> None:
+    timeline = build(
+        _diagnosis(
+            TimelineEntry(rank=0, kind="progress", time="10:00:00", text="step 800"),
+            TimelineEntry(rank=0, kind="initiating", time="10:00:10", text="ValueError"),
+        )
+    )
+    assert timeline.lanes[0].marks[0].at > 0.2
+
+
+def test_a_run_without_failure_is_drawn_to_its_end() -> None:
+    timeline = build(no_failure())
+    assert timeline.timed
+    assert [tick.text for tick in timeline.ticks] == ["09:00:01", "11:14:59"]
+
+
+def test_dates_count_when_all_times_have_one() -> None:
+    timeline = build(
+        _diagnosis(
+            TimelineEntry(rank=0, kind="initiating", time="2026-03-01 23:59:58,500", text="ValueError"),
+            TimelineEntry(rank=1, kind="stopped", time="2026-03-02T00:00:01.500Z", text="SIGTERM"),
+        )
+    )
+    assert timeline.ticks[-1].text == "+3.0 s"
+
+
+@pytest.mark.parametrize("time", ["2026-13-45 10:00:00", "not a time", "99", ""])
+def test_a_time_that_is_none_leaves_the_mark_in_its_order(time: str) -> None:
+    timeline = build(_diagnosis(TimelineEntry(rank=0, kind="initiating", time=time, text="x")))
+    assert not timeline.timed
+    assert len(timeline.lanes) == 1
+
+
+def test_a_lone_lane_without_times_tells_nothing() -> None:
+    assert not build(_diagnosis(TimelineEntry(rank=0, kind="initiating", text="x"))).tells
+    assert not build(_diagnosis()).tells
+    assert build(established()).tells
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory.", "OutOfMemoryError"),
+        ("[rank3]: KeyError: 'x'", "KeyError"),
+        ("[Rank 0] Watchdog caught", "Watchdog caught"),
+        ("exit code -9", "exit code -9"),
+        ("", ""),
+    ],
+)
+def test_an_ending_is_named_shortly(text: str, name: str) -> None:
+    assert short(text) == name

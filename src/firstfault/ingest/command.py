@@ -40,8 +40,9 @@ _PYTHON = re.compile(r"python[\d.]*\Z")
 # Programs that run the command that follows them.
 _RUNNERS = frozenset(
     {
-        "env", "nohup", "time", "exec", "sudo", "stdbuf", "nice", "ionice", "timeout", "numactl", "taskset", "conda", "mamba", "uv",
-        "poetry", "pipenv", "docker", "podman", "singularity", "apptainer", "nsys", "ncu", "setsid", "catchsegv", "xvfb-run", "kubectl",
+        "env", "nohup", "time", "exec", "sudo", "stdbuf", "nice", "ionice", "timeout", "numactl", "taskset",
+        "conda", "mamba", "uv", "poetry", "pipenv", "docker", "podman", "singularity", "apptainer", "nsys", "ncu", "setsid", "catchsegv",
+        "xvfb-run", "kubectl",
     }
 )  # fmt: skip
 _REMOTE = frozenset({"ssh", "bash", "sh", "pdsh", "zsh"})

@@ -20,7 +20,8 @@ _ACCELERATE_KEYS = frozenset(
     {
         "compute_environment", "distributed_type", "num_processes", "num_machines", "mixed_precision", "machine_rank",
         "main_training_function", "use_cpu", "dynamo_config", "fsdp_config", "deepspeed_config", "downcast_bf16",
-        "rdzv_backend", "same_network", "gpu_ids", "main_process_ip", "main_process_port", "debug", "enable_cpu_affinity", "tpu_use_cluster",
+        "rdzv_backend", "same_network", "gpu_ids", "main_process_ip", "main_process_port", "debug",
+        "enable_cpu_affinity", "tpu_use_cluster",
     }
 )  # fmt: skip
 _MIN_KEYS = 3

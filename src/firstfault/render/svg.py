@@ -22,8 +22,8 @@ def draw(timeline: Timeline) -> str:
     lanes = timeline.lanes
     bottom = _TOP + _ROW * len(lanes)
     height = bottom + 54
-    parts = [f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-labelledby="timeline-title">']
-    parts.append(f'<title id="timeline-title">{_text(describe(timeline))}</title>')
+    parts = [f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-labelledby="drawing-title">']
+    parts.append(f'<title id="drawing-title">{_text(describe(timeline))}</title>')
     faults = [mark.at for lane in lanes for mark in lane.marks if mark.kind == "initiating"]
     if faults:
         at = _x(min(faults))

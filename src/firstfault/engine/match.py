@@ -111,10 +111,8 @@ def walk(known: Known, pack: Pack, attribution: Attribution) -> Walk:
     """The entry that the evidence reaches, with its verdict; `no_failure` if nothing failed."""
     start = _start(known, pack, attribution)
     if not start:
-        failed = attribution.fault_class not in _NO_FAULT
-        return Walk(
-            verdict="undetermined" if failed else "no_failure", only_collateral=failed and _collateral(attribution, pack)
-        )
+        verdict: Verdict = "no_failure" if attribution.fault_class == "none" else "undetermined"
+        return Walk(verdict=verdict, only_collateral=_collateral(attribution, pack))
     path = list(start)
     beside: list[list[Candidate]] = [[]]
     while True:

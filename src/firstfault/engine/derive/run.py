@@ -102,7 +102,7 @@ def _framework(scope: Scope) -> Iterator[Fact]:
                 yield Fact(name="run.framework", value=framework, origin="frames of the traceback", spans=(frame.span,))
                 return
     for event in scope.events():
-        framework = _SIGNAL_FRAMEWORKS.get(event.signal.split(".", 1)[0], "")
+        framework = _SIGNAL_FRAMEWORKS.get((event.signal or "").split(".", 1)[0])
         if framework:
             yield Fact(name="run.framework", value=framework, origin=f"signal {event.signal}", spans=(event.span,))
             return

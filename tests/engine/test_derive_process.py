@@ -1,0 +1,50 @@
+"""Exit codes and signals of the initiating rank, and who sent them."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.faults import Log, rank_logs
+from engine.runs import facts_of
+
+
+def console(*, killed=1, told=(), code=-9):
+    log = Log("console.log")
+    log.exit(code, rank=killed, pid=100 + killed)
+    for rank in told:
+        log.exit(None, rank=rank, pid=100 + rank, told=True)
+    return log
+
+
+def test_signal_of_the_initiating_rank_and_not_from_the_launcher():
+    facts = facts_of(console(killed=1, told=(0, 2)), *rank_logs(3), size=3)
+    assert facts.value("exit.signal") == 9
+    assert facts.value("exit.signal_from_launcher") is False
+
+
+@pytest.mark.parametrize(("code", "signal"), [(137, 9), (143, 15), (-6, 6), (1, None)])
+def test_exit_code_of_a_shell_is_a_signal(code, signal):
+    log = Log("console.log").fault("python_exception" if signal is None else "native_signal", rank=0)
+    log.exit(code, rank=0, pid=100, reporter="shell")
+    assert facts_of(log, size=1).value("exit.signal") == signal
+
+
+def test_signal_from_launcher_is_unknown_without_a_pid():
+    log = Log("run.log").fault("exit_sigkill")
+    facts = facts_of(log)
+    assert facts.value("exit.signal") == 9
+    assert facts.value("exit.signal_from_launcher") is None
+
+
+def test_victim_of_the_kernel_is_a_rank():
+    kernel = Log("dmesg.txt", kind="kernel").fault("host_oom_kill", pid=101)
+    kernel.exit(-9, pid=101, reporter="kernel")
+    facts = facts_of(console(killed=1, told=(0,)), kernel, *rank_logs(2), size=2)
+    assert facts.value("host.oom_victim") == "rank"
+
+
+def test_all_ranks_at_once():
+    log = Log("console.log")
+    for rank in range(3):
+        log.exit(-15, rank=rank, pid=100 + rank, at=1000 + rank)
+    assert facts_of(log, size=3).value("exit.all_ranks_at_once") is True

@@ -15,6 +15,7 @@ from firstfault.ingest.handed import Handed
 from firstfault.ingest.read import read_source
 from firstfault.knowledge.schema import Pack
 from firstfault.model.bundle import Bundle, Note, SourceReport
+from firstfault.model.event import Place
 from firstfault.scan.scanner import Scanner
 
 MAX_COMPARED_BYTES = 64 << 20
@@ -56,16 +57,19 @@ def _is_unread(report: SourceReport) -> bool:
 
 
 def _once(handed: Sequence[Handed], notes: list[Note]) -> Iterable[Handed]:
-    """Each content once: a second file with the same bytes is left out with a note."""
+    """Each content once: a second file with the same bytes is left out with a note.
+
+    Ranks that fail alike may write the same bytes: files that are named after different ones are both read.
+    """
     sizes = Counter(item.size_bytes for item in handed)
-    seen: dict[bytes, str] = {}
+    seen: dict[tuple[bytes, Place], str] = {}
     for item in handed:
         digest = _digest(item) if sizes[item.size_bytes] > 1 and 0 < item.size_bytes <= MAX_COMPARED_BYTES else None
-        if digest is not None and digest in seen:
-            notes.append(Note(item.path, f"has the same content as {seen[digest]}: read once"))
-            continue
         if digest is not None:
-            seen[digest] = item.path
+            first = seen.setdefault((digest, item.place), item.path)
+            if first is not item.path:
+                notes.append(Note(item.path, f"has the same content as {first}: read once"))
+                continue
         yield item
 
 

@@ -45,11 +45,13 @@ def read_source(handed: Handed, pack: Pack, scanner: Scanner) -> list[SourceRepo
         kind = sniff(handed.path, opened.head)
         if kind in ("empty", "binary"):
             return [_without_text(handed, opened, kind)]
+        if kind == "error_file":
+            return [_read_error_file(handed, opened, pack, scanner)]
         try:
             scan = scanner.scan(opened, rank_of=rank_key)  # type: ignore[arg-type]  # a raw stream reads like a binary one
         except OSError as error:
             return [_unread(handed, kind, f"cannot be read: {error.strerror or error}")]
-    return _Input(handed, opened, scan, pack, scanner).reports(kind)
+    return _Input(handed, opened, scan, pack).reports(kind)
 
 
 def _unread(handed: Handed, kind: SourceKind, what: str) -> SourceReport:
@@ -66,12 +68,11 @@ def _without_text(handed: Handed, opened: Opened, kind: SourceKind) -> SourceRep
 class _Input:
     """One scanned input, on its way to reports."""
 
-    def __init__(self, handed: Handed, opened: Opened, scan: ScanResult, pack: Pack, scanner: Scanner) -> None:
+    def __init__(self, handed: Handed, opened: Opened, scan: ScanResult, pack: Pack) -> None:
         self._handed = handed
         self._opened = opened
         self._scan = scan
         self._pack = pack
-        self._scanner = scanner
         self._place, self._place_note = agreed_place(handed.path, handed.place, scan.windows)
 
     def reports(self, kind: SourceKind) -> list[SourceReport]:
@@ -111,8 +112,6 @@ class _Input:
 
     def _report(self, part: Part, index: int, count: int, data: bytes) -> SourceReport:
         source = self._source(part, index, count, data)
-        if part.kind == "error_file":
-            return self._error_file(data[part.start : part.stop], Context(source=source))
         label: Label = label_of(self._scan.windows) if part.kind == "log" else "none"
         stretches = self._stretches(part, label)
         if ranks := ranks_by_local(line for stretch in stretches for line in stretch):
@@ -190,23 +189,40 @@ class _Input:
             return None
         return data[part.start : part.stop].decode("utf-8", errors="replace").removeprefix("\ufeff")
 
-    def _error_file(self, data: bytes, ctx: Context) -> SourceReport:
-        """A worker's error file: its text stands escaped in JSON and is scanned again as the lines it means."""
-        from firstfault.ingest.elastic import read_error_file
 
-        file = read_error_file(data, ctx)
-        lines = list(file.lines)
-        scan = self._scanner.scan(io.BytesIO("\n".join(line.text for line in lines).encode("utf-8", "replace")))
-        hits = [
-            replace(hit, offset=lines[hit.line - 1].offset, line=lines[hit.line - 1].number)
-            for hit in scan.hits
-            if hit.line <= len(lines)
-        ]
-        source = replace(ctx.source, place=file.place)
-        part = Part(kind="error_file", start=0, stop=len(data))
-        structure = Structure(tracebacks=file.tracebacks)
-        report = self._judged(Context(source=source), lines, hits, structure, part, "none")
-        return replace(report, notes=file.notes)
+def _read_error_file(handed: Handed, opened: Opened, pack: Pack, scanner: Scanner) -> SourceReport:
+    """A worker's error file: its text stands escaped in JSON and is scanned as the lines it means."""
+    from firstfault.ingest.elastic import MAX_ERROR_FILE_BYTES, read_error_file
+
+    data = opened.read(MAX_ERROR_FILE_BYTES + 1) or b""
+    source = Source(
+        id=handed.path,
+        path=handed.path,
+        kind="error_file",
+        place=handed.place,
+        size_bytes=len(data),
+        lines=data.count(b"\n") + (not data.endswith(b"\n")),
+        ends=opened.whole,
+    )
+    file = read_error_file(data, Context(source=source))
+    ctx = Context(source=replace(source, place=file.place))
+    scan = scanner.scan(io.BytesIO("\n".join(line.text for line in file.lines).encode("utf-8", "replace")))
+    lines = file.lines
+    hits = [
+        replace(hit, offset=lines[hit.line - 1].offset, line=lines[hit.line - 1].number)
+        for hit in scan.hits
+        if hit.line <= len(lines)
+    ]
+    reading = Reading(ctx=ctx, lines=lines, tracebacks=file.tracebacks, echoes=echo_offsets(lines))
+    events, facts = events_of(hits, reading, pack.causal)
+    return SourceReport(
+        source=ctx.source,
+        events=events,
+        tracebacks=file.tracebacks,
+        facts=facts,
+        ranks=() if file.place.rank is None else (file.place.rank,),
+        notes=(*opened.notes, *file.notes),
+    )
 
 
 def _placed(line: Line, place: Place) -> Line:

@@ -11,7 +11,7 @@ from firstfault.model.bundle import SourceKind
 
 SAMPLE_BYTES = 64 << 10
 MAX_SAMPLE_LINES = 400
-_TEXT_CONTROLS = frozenset(b"\t\n\r\x1b\x08\x0c\x07\x00")
+_NO_CONTROLS = bytes({*range(256)} - {*range(32)} | {*b"\t\n\r\x1b\x08\x0c\x07\x00"})
 
 _DEEPSPEED_KEYS = re.compile(
     r'"(?:zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|gradient_accumulation_steps)"\s*:'
@@ -105,7 +105,7 @@ def _is_binary(sample: Sample) -> bool:
     data = sample.data.lstrip(b"\0")[:8192]
     if data.startswith((b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"SQLite format 3\0", b"%PDF-", b"\x80\x02}", b"\x80\x04\x95")):
         return True
-    controls = sum(1 for byte in data if byte < 32 and byte not in _TEXT_CONTROLS)
+    controls = len(data.translate(None, _NO_CONTROLS))
     broken = data.decode("utf-8", errors="replace").count("\ufffd")
     return bool(data) and (controls > 0.1 * len(data) or broken + data.count(0) > 0.3 * len(data))
 

@@ -22,6 +22,7 @@ _MAX_ADOPTED = 200
 
 _CONTINUES = re.compile(
     r"nccl\w+Error: |Last error:|Exception raised from |frame #\d+: |  what\(\): |terminate called after|NCCL error in: "
+    r"|Fatal Python error: "
 )
 """What native code prints below a message of its own, without repeating the prefix."""
 _STANDS_BELOW = re.compile(r"Last error:\s*$")
@@ -97,7 +98,7 @@ def ranks_by_local(lines: Iterable[Line]) -> dict[int, int]:
 
 def with_rank(place: Place, ranks: Mapping[int, int]) -> Place:
     """`place` with the global rank that its local rank stands for."""
-    if place.rank is not None or place.local_rank not in ranks:
+    if place.rank is not None or place.local_rank is None or place.local_rank not in ranks:
         return place
     return replace(place, rank=ranks[place.local_rank])
 

@@ -90,6 +90,25 @@ def _dumps(lines: Sequence[Line], ctx: Context) -> Structure:
     return Structure(settings=read_dumps(lines, ctx))
 
 
+def _command(lines: Sequence[Line], ctx: Context) -> Structure:
+    from firstfault.ingest.command import read_command
+
+    return Structure(settings=read_command(lines, ctx))
+
+
+def _environment(lines: Sequence[Line], ctx: Context) -> Structure:
+    from firstfault.ingest.environment import read_environment
+
+    return Structure(settings=read_environment(lines, ctx))
+
+
+def _vitals(lines: Sequence[Line], ctx: Context) -> Structure:
+    from firstfault.ingest.vitals import read_vitals
+
+    facts, notes = read_vitals(lines, ctx)
+    return Structure(facts=facts, notes=notes)
+
+
 def _kernel(lines: Sequence[Line], ctx: Context) -> Structure:
     from firstfault.ingest.kernel import read_kernel
 
@@ -111,10 +130,14 @@ def _kubernetes(lines: Sequence[Line], ctx: Context) -> Structure:
     return Structure(exits=exits, facts=facts)
 
 
-_PRINTED: tuple[_Reader, ...] = (_tracebacks, _failure_blocks, _exits, _dumps, _kernel, _scheduler)
+_PRINTED: tuple[_Reader, ...] = (_tracebacks, _failure_blocks, _exits, _kernel, _scheduler, _dumps, _command, _environment)
 _READERS: dict[SourceKind, tuple[_Reader, ...]] = {
     "log": _PRINTED,
     "unknown": _PRINTED,
+    "command": (_command,),
+    "environment": (_environment, _dumps),
+    "nvidia_smi": (_environment,),
+    "vitals": (_vitals,),
     "kernel": (_kernel,),
     "slurm": (_scheduler,),
     "kubernetes": (_kubernetes,),

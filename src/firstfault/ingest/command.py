@@ -41,8 +41,8 @@ _PYTHON = re.compile(r"python[\d.]*\Z")
 _RUNNERS = frozenset(
     {
         "env", "nohup", "time", "exec", "sudo", "stdbuf", "nice", "ionice", "timeout", "numactl", "taskset",
-        "conda", "mamba", "uv", "poetry", "pipenv", "docker", "podman", "singularity", "apptainer", "nsys", "ncu", "setsid", "catchsegv",
-        "xvfb-run", "kubectl",
+        "conda", "mamba", "uv", "poetry", "pipenv", "docker", "podman", "singularity", "apptainer", "nsys", "ncu",
+        "setsid", "catchsegv", "xvfb-run", "kubectl",
     }
 )  # fmt: skip
 _REMOTE = frozenset({"ssh", "bash", "sh", "pdsh", "zsh"})

@@ -46,7 +46,6 @@ def diagnose(
 
     INPUT is a log, a folder, a config, a command in a text file, or - for standard input: whatever is at hand, in any mix.
     """
-    refuse_mistyped_command(inputs)
     to_file = output is not None
     screen = find_screen(width=width, color=color, ascii_only=ascii_only, links=not no_links, to_file=to_file)
     if form is None:
@@ -95,18 +94,6 @@ def read_facts(items: Sequence[str]) -> dict[str, str]:
             raise UsageError(f"a fact is given as NAME=VALUE, not {item!r}", where="--fact")
         facts[name.strip()] = value.strip()
     return facts
-
-
-def refuse_mistyped_command(inputs: Sequence[str]) -> None:
-    """A first word that is no file but nearly a command is a slip of the keyboard, not an unreadable input."""
-    word = inputs[0]
-    if word == "-" or not word.isidentifier() or Path(word).exists():
-        return
-    from difflib import get_close_matches
-
-    near = get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
-    if near:
-        raise UsageError(f"neither a file nor a command is called {word}", hint=f"Did you mean `firstfault {near[0]}`?")
 
 
 def _rendered(diagnosis: Diagnosis, pack: Pack, form: str, inputs: str, screen: Screen) -> str | bytes:

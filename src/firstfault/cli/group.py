@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 
 import click
 
+from firstfault.errors import UsageError
 from firstfault.version import __version__
 
 DEFAULT = "diagnose"
@@ -38,6 +40,7 @@ class LazyGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Puts `diagnose` in front of inputs and of its options."""
         if args and args[0] not in COMMANDS and args[0] not in _OWN_OPTIONS:
+            _refuse_mistyped_command(args[0])
             args = [DEFAULT, *args]
         return super().parse_args(ctx, args)
 
@@ -60,6 +63,17 @@ def all_options() -> frozenset[str]:
         if isinstance(command, click.Group):
             waiting += list(command.commands.values())
     return frozenset(option for option in options if option.startswith("-"))
+
+
+def _refuse_mistyped_command(word: str) -> None:
+    """A first word that is no file but nearly a command is a slip of the keyboard, not an unreadable input."""
+    if not word.isidentifier() or Path(word).exists():
+        return
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
+    if near:
+        raise UsageError(f"neither a file nor a command is called {word}", hint=f"Did you mean `firstfault {near[0]}`?")
 
 
 def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:

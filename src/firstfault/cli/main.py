@@ -52,7 +52,11 @@ def _invoke(arguments: Sequence[str]) -> int:
     from firstfault.cli.group import firstfault
 
     try:
-        result = firstfault.main(args=list(arguments), prog_name="firstfault", standalone_mode=False)
+        # Not `firstfault.main`: click would answer a closed pipe and an interrupt in its own way.
+        with firstfault.make_context("firstfault", list(arguments)) as context:
+            result = firstfault.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
     except click.exceptions.Abort:
         return INTERRUPTED
     except click.ClickException as error:

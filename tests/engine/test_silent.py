@@ -99,7 +99,7 @@ def test_hang_analysis_can_name_the_suspect():
 
 
 def test_one_rank_that_ended_with_a_code_but_printed_nothing():
-    console = Log("console.log").exit(1, rank=2, pid=12).exit(-15, rank=0, pid=10, told=True)
+    console = Log("console.log").exit(1, rank=1, pid=11).exit(-15, rank=0, pid=10, told=True)
     log = Log("rank-0.log", rank=0).fault("peer_lost")
-    found = attributed(None, console, log)
-    assert (found.fault_class, found.rank, found.certainty) == ("launcher_report", 2, "likely")
+    found = attributed(2, console, log)
+    assert (found.fault_class, found.rank, found.certainty) == ("launcher_report", 1, "likely")

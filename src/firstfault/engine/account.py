@@ -32,6 +32,8 @@ _TALK = frozenset(
     }
 )
 
+MAX_LISTED_SUSPECTS = 8
+
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
     """`own` is true if a fault that can start failures is left unexplained; otherwise `choice` rests on consequences only.
@@ -126,7 +128,7 @@ def _consequences_only(
     choice = Choice(
         initiating=(first,),
         rank=rank,
-        ranks=found.ranks,
+        ranks=found.ranks if len(found.ranks) <= MAX_LISTED_SUSPECTS else (),
         relation="several" if len(found.ranks) > 1 else "one",
         certainty="likely" if rank is not None else "undetermined",
         reason=found.reason,
@@ -235,13 +237,12 @@ def _symmetric(choice: Choice, aligned: Aligned) -> bool | None:
 
 def _unseen(aligned: Aligned, nodes: Iterable[Fault]) -> bool:
     """True if some rank of the world left no trace and no combined log stands for it."""
-    if aligned.world_size is None:
-        return False
-    seen = set(aligned.ranks) | {fault.rank for fault in nodes}
+    seen = {rank for rank in (*aligned.ranks, *(fault.rank for fault in nodes)) if rank is not None}
+    world = aligned.world_size or max(seen, default=0) + 1
     combined = any(
         len(report.ranks) > 1 or report.exits for report in aligned.bundle.reports if report.source.place.rank is None
     )
-    return not combined and bool(set(range(aligned.world_size)) - seen)
+    return not combined and bool(set(range(world)) - seen)
 
 
 def _ranks_of(faults: Iterable[Fault]) -> set[int]:

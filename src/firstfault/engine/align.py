@@ -58,9 +58,12 @@ def align(bundle: Bundle) -> Aligned:
         guide = AttemptGuide(attempts, events)
         events = [_at_attempt(event, guide.attempt_at(event.source_id, event.span)) for event in events]
         exits = [_at_attempt(found, guide.attempt_at(found.source_id, found.span)) for found in exits]
+    elif attempts:
+        events = [_at_attempt(event, attempts[0]) for event in events]
+        exits = [_at_attempt(found, attempts[0]) for found in exits]
     whole = {r.source.id for r in bundle.reports if r.source.begins and r.source.ends}
-    for attempt in attempts if len(attempts) > 1 else (None,):
-        events += end_events([x for x in exits if len(attempts) < 2 or x.place.attempt == attempt], ranks, whole)
+    for attempt in attempts or (None,):
+        events += end_events([found for found in exits if found.place.attempt == attempt], ranks, whole)
     return Aligned(
         bundle=bundle,
         events=tuple(events),
@@ -88,7 +91,7 @@ def _merged(place: Place, source: Place) -> Place:
 
 
 def _placed(event: Event, report: SourceReport, ranks: RankMap) -> Event:
-    place = ranks.complete(_merged(event.place, report.source.place))
+    place = ranks.complete(_merged(event.place, ranks.source_place(report)))
     if place.rank is None:
         place = _place_of_evidence(event, place, ranks)
     return event if place == event.place else msgspec.structs.replace(event, place=place)
@@ -113,7 +116,7 @@ def _placed_exit(found: ProcessExit, report: SourceReport, ranks: RankMap) -> Pr
 def _placed_tracebacks(bundle: Bundle, ranks: RankMap) -> Iterator[tuple[tuple[str, int], Traceback]]:
     for report in bundle.reports:
         for index, traceback in enumerate(report.tracebacks):
-            place = ranks.complete(_merged(traceback.place, report.source.place))
+            place = ranks.complete(_merged(traceback.place, ranks.source_place(report)))
             yield (report.source.id, index), msgspec.structs.replace(traceback, place=place)
 
 
@@ -153,7 +156,7 @@ def _at_attempt(seen: _Seen, attempt: int | None) -> _Seen:
 def _printing_ranks(bundle: Bundle, ranks: RankMap) -> Iterator[int]:
     for report in bundle.reports:
         yield from report.ranks
-        places = [report.source.place, *(event.place for event in report.events), *(end.place for end in report.ends)]
+        places = [ranks.source_place(report), *(event.place for event in report.events), *(end.place for end in report.ends)]
         places += [traceback.place for traceback in report.tracebacks]
         for place in places:
             rank = ranks.complete(place).rank

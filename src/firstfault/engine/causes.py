@@ -127,9 +127,13 @@ def _candidates(effect: Fault, row: Explanation, index: Index) -> Iterator[Fault
 
 
 def _in_scope(cause: Fault, effect: Fault, row: Explanation, scene: Scene) -> bool:
+    # A rank that the launcher stopped because of an earlier failure left because of that failure.
+    if row.scope != "gpu" and cause.rank in scene.told_ranks and cause.fault_class in _TOLD_CLASSES:
+        return False
+    if row.a == row.b == "nccl_error" and cause.shape == effect.shape:
+        return False
     if row.scope in ("group", "job"):
-        # A rank that the launcher stopped because of an earlier failure left because of that failure.
-        return row.scope == "job" or not (cause.rank in scene.told_ranks and cause.fault_class in _TOLD_CLASSES)
+        return True
     if row.scope == "reports":
         return cause.rank is not None and cause.rank == effect.rank
     if not _may_share_host(cause, effect):

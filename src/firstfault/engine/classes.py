@@ -72,8 +72,12 @@ def read_faults(aligned: Aligned, causal: CausalTable) -> list[Fault]:
     types = {spec.name: spec.fault_class for spec in causal.exception_types}
     groups = {name: frozenset(members) for name, members in causal.groups.items()}
     kinds = {report.source.id: report.source.kind for report in aligned.bundle.reports}
+    ends = {(event.source_id, event.span.line) for event in aligned.events if event.name == EXIT_EVENT}
     faults = []
     for event in aligned.events:
+        if event.name.startswith("launcher.") and (event.source_id, event.span.line) in ends:
+            # The same line was read as the end of a process, which knows whose.
+            continue
         if event.fault_class is None or event.quoted or event.role in ("context", "progress"):
             continue
         kernel = kinds.get(event.source_id) == "kernel"

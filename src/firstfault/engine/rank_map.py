@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
@@ -15,6 +15,9 @@ _WORLD_FACTS = ("run.world_size", "launch.world_size_seen")
 _WORLD_CAPTURES = ("world_size", "nranks")
 _PROCESS_OPTIONS = ("--nproc-per-node", "--nproc_per_node", "--num_processes", "--num-processes")
 _NODE_OPTIONS = ("--nnodes", "--num_machines", "--num-machines")
+_COMMUNICATOR = "nccl.communicator"
+_RESTART = "launcher.restarts_workers"
+_LAUNCHERS = ("elastic", "spawn", "deepspeed")
 MAX_RANKS = 1 << 17
 
 
@@ -27,7 +30,16 @@ class RankMap(msgspec.Struct, frozen=True, kw_only=True):
     first_ranks: dict[str | None, int] = {}
     """Global rank of local rank 0 of a host; the key None stands for a run on one node."""
     one_host: str | None = None
+    source_ranks: dict[str, int] = {}
+    """The rank that alone printed a source, by source id, where the name of the file does not say it."""
     world_size: int | None = None
+
+    def source_place(self, report: SourceReport) -> Place:
+        """Who printed the lines of a source that carry no label of their own."""
+        place, rank = report.source.place, self.source_ranks.get(report.source.id)
+        if rank is None or place.rank is not None or place.local_rank is not None:
+            return place
+        return self.complete(msgspec.structs.replace(place, rank=rank))
 
     def rank_of_pid(self, pid: int | None, host: str | None = None) -> int | None:
         """The rank of a process, if the pid is unique in the bundle or known on that host."""
@@ -86,12 +98,14 @@ def read_rank_map(bundle: Bundle) -> RankMap:
     first_ranks = _first_ranks(places, one_node)
     one_host = next(iter(hosts)) if one_node and hosts else None
     known = [_located(place, first_ranks) for place in places]
+    pids = _pids(known, one_host, {event.place.pid for event in _events(bundle) if event.name.startswith("launcher.")})
     return RankMap(
-        pids=_pids(known, one_host),
+        pids=pids,
         hosts=_hosts(known),
-        buses=_buses(bundle),
+        buses=_buses(bundle, pids),
         first_ranks=first_ranks,
         one_host=one_host,
+        source_ranks=_source_ranks(bundle, first_ranks),
         world_size=_world_size(bundle, known, nodes),
     )
 
@@ -106,13 +120,45 @@ def exit_place(found: ProcessExit) -> Place:
 def _places(report: SourceReport) -> Iterator[Place]:
     yield report.source.place
     for event in report.events:
-        yield event.place
+        yield _named_in_communicator(event)
     for found in report.exits:
         yield exit_place(found)
+    yield from _in_launch_order(report)
     for traceback in report.tracebacks:
         yield traceback.place
     for end in report.ends:
         yield end.place
+
+
+def _named_in_communicator(event: Event) -> Place:
+    """NCCL says which rank it set up; behind its own prefix of host and pid that line maps the process."""
+    rank = event.captures.get("rank")
+    if event.name != _COMMUNICATOR or event.place.rank is not None or not isinstance(rank, int):
+        return event.place
+    return msgspec.structs.replace(event.place, rank=rank)
+
+
+def _in_launch_order(report: SourceReport) -> Iterator[Place]:
+    """DeepSpeed's launcher signals its processes in the order of their local ranks, the failed one included."""
+    told = [found.place for found in report.exits if found.reporter == "deepspeed" and found.by_launcher and found.place.pid]
+    pids = [place.pid for place in told if place.pid is not None]
+    if len(pids) > 1 and pids == sorted(set(pids)):
+        for local_rank, place in enumerate(told):
+            yield msgspec.structs.replace(place, local_rank=local_rank)
+
+
+def _source_ranks(bundle: Bundle, first_ranks: dict[str | None, int]) -> dict[str, int]:
+    """Logs in which one rank only labels its lines, and no launcher speaks: the other lines are that rank's too."""
+    found: dict[str, int] = {}
+    for report in bundle.reports:
+        if report.source.kind != "log" or report.exits:
+            continue
+        places = (_located(place, first_ranks) for place in _places(report))
+        ranks = {place.rank for place in places if place.rank is not None} | set(report.ranks)
+        if len(ranks) == 1:
+            found[report.source.id] = next(iter(ranks))
+    # A single log with one label may hold the lines of all ranks.
+    return found if len(set(found.values())) > 1 else {}
 
 
 def _located(place: Place, first_ranks: dict[str | None, int]) -> Place:
@@ -132,11 +178,14 @@ def _first_ranks(places: Iterable[Place], one_node: bool) -> dict[str | None, in
     return {host: counted.most_common(1)[0][0] for host, counted in votes.items()}
 
 
-def _pids(places: Iterable[Place], one_host: str | None) -> dict[tuple[str | None, int], int]:
+def _pids(
+    places: Iterable[Place], one_host: str | None, launchers: Collection[int | None]
+) -> dict[tuple[str | None, int], int]:
+    # A launcher prints about ranks, and quotes them, under its own pid.
     pids: dict[tuple[str | None, int], int] = {}
     ambiguous: set[int] = set()
     for place in places:
-        if place.pid is None or place.rank is None:
+        if place.pid is None or place.rank is None or place.pid in launchers:
             continue
         pids.setdefault((place.host or one_host, place.pid), place.rank)
         if pids.setdefault((None, place.pid), place.rank) != place.rank:
@@ -154,11 +203,14 @@ def _hosts(places: Iterable[Place]) -> dict[int, str]:
     return {rank: counted.most_common(1)[0][0] for rank, counted in votes.items()}
 
 
-def _buses(bundle: Bundle) -> dict[tuple[str | None, str], int]:
+def _buses(bundle: Bundle, pids: dict[tuple[str | None, int], int]) -> dict[tuple[str | None, str], int]:
     buses: dict[tuple[str | None, str], int] = {}
     several: set[tuple[str | None, str]] = set()
     for event in _events(bundle):
-        bus, rank = event.captures.get("bus"), event.place.rank
+        bus, pid = event.captures.get("bus"), event.captures.get("pid")
+        rank = _named_in_communicator(event).rank
+        if rank is None and isinstance(pid, int):
+            rank = pids.get((event.place.host, pid), pids.get((None, pid)))
         if bus is None or rank is None:
             continue
         for host in {None, event.place.host}:
@@ -178,10 +230,27 @@ def _world_size(bundle: Bundle, places: Iterable[Place], nodes: int | None) -> i
         in_all = _option(settings, _PROCESS_OPTIONS[2:])
         planned = a_node * (nodes or 1) if a_node else in_all
         sizes = [size for size in (declared, planned) if size and size <= MAX_RANKS][:1]
-    if not sizes:
+    started = _started_here(bundle) if (nodes or 1) == 1 else 0
+    if not sizes and not started:
         return None
     highest = max((place.rank for place in places if place.rank is not None), default=-1)
-    return max(*sizes, highest + 1)
+    return max(*sizes, started, highest + 1)
+
+
+def _started_here(bundle: Bundle) -> int:
+    """How many processes a launcher's account names: those it stopped and those it saw end.
+
+    0 without such an account, and where workers were restarted: then one rank had several processes.
+    """
+    attempts = {report.source.place.attempt for report in bundle.reports} - {None}
+    if len(attempts) > 1 or any(event.name == _RESTART for event in _events(bundle)):
+        return 0
+    counts = [0]
+    for report in bundle.reports:
+        account = [found for found in report.exits if found.reporter in _LAUNCHERS and found.place.pid is not None]
+        if any(found.by_launcher for found in account):
+            counts.append(len({found.place.pid for found in account}))
+    return max(counts)
 
 
 def _events(bundle: Bundle) -> Iterator[Event]:

@@ -43,7 +43,8 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fau
         if fault.is_exit or fault.kernel:
             continue
         last = _progress_after(fault, aligned.progress)
-        ended_well = not failing and any(_follows(finish, fault) for finish in finishes)
+        complete = last is not None and last.total_steps is not None and _is_last(last)
+        ended_well = not failing and (complete or any(_follows(finish, fault) for finish in finishes))
         if ended_well or (last is not None and _went_on(fault, last, faults, failing)):
             out.add(fault)
     return frozenset(out)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from firstfault.engine.align import Aligned
 from firstfault.engine.classes import Fault
+from firstfault.engine.clocks import ran_for_s, started
 from firstfault.engine.votes import named_rank, odd_one_out
+from firstfault.model.event import Place
+
+MAX_WAITS = 32
 
 _SAYS_NOTHING = frozenset({"exit_sigterm", "launcher_sigterm", "process_exit", "teardown_noise", "launcher_report"})
 
@@ -33,6 +38,10 @@ def suspect(aligned: Aligned, faults: Sequence[Fault], told_ranks: Collection[in
         return Suspicion(ranks=(pointed,), reason=f"the other ranks name rank {pointed}", alive=pointed in told_ranks)
     if len(silent) == 1:
         return Suspicion(ranks=silent, reason=_why_one(silent[0], aligned, told_ranks), alive=silent[0] in told_ranks)
+    busy = _busy_while_waited_for(silent, faults, aligned) if silent else ()
+    if len(busy) == 1:
+        reason = f"rank {busy[0]} was still at work while the others waited in a collective"
+        return Suspicion(ranks=busy, reason=reason, alive=True)
     if silent:
         return Suspicion(ranks=silent, reason=_why_several(silent, aligned))
     odd = odd_one_out(aligned, faults)
@@ -43,8 +52,35 @@ def suspect(aligned: Aligned, faults: Sequence[Fault], told_ranks: Collection[in
 
 def silent_ranks(aligned: Aligned, speaking: Collection[int | None]) -> tuple[int, ...]:
     """Ranks of the world (or of those that printed something) that show no fatal event."""
-    world = range(aligned.world_size) if aligned.world_size else aligned.ranks
+    ended = {found.place.rank for found in aligned.exits if found.place.rank is not None}
+    world = range(aligned.world_size) if aligned.world_size else aligned.ranks | ended
     return tuple(sorted(set(world) - set(speaking)))
+
+
+def _busy_while_waited_for(silent: Sequence[int], faults: Sequence[Fault], aligned: Aligned) -> tuple[int, ...]:
+    """Silent ranks whose last line was printed after the others' wait had begun."""
+    waits = [started(fault.event) for fault in faults if fault.fault_class == "collective_timeout" and ran_for_s(fault.event)]
+    busy = set()
+    for rank, place in _last_signs(aligned):
+        if rank in silent and rank not in busy:
+            delays = [aligned.clocks.delay(wait, place) for wait in waits[:MAX_WAITS]]
+            if any(delay is not None and delay.seconds > delay.error_s for delay in delays):
+                busy.add(rank)
+    return tuple(sorted(busy))
+
+
+def _last_signs(aligned: Aligned) -> Iterator[tuple[int, Place]]:
+    ranks = aligned.rank_map
+    for report in aligned.bundle.reports:
+        source = ranks.source_place(report)
+        for place in (*(end.place for end in report.ends), *(event.place for event in report.events)):
+            whole = ranks.complete(replace(place, rank=source.rank if place.rank is None else place.rank))
+            if whole.rank is not None and whole.time is not None:
+                yield whole.rank, whole
+        for sample in report.progress:
+            rank = source.rank if sample.rank is None else sample.rank
+            if rank is not None and sample.last_time is not None:
+                yield rank, Place(rank=rank, host=source.host or ranks.hosts.get(rank), time=sample.last_time)
 
 
 def _why_one(rank: int, aligned: Aligned, told_ranks: Collection[int]) -> str:

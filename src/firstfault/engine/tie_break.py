@@ -39,7 +39,7 @@ def choose(roots: Sequence[Fault], aligned: Aligned, told_ranks: Collection[int]
     if pointing and len(pointing) == len(roots):
         return _pointed_at(roots, aligned)
     if len({fault.rank for fault in roots}) == 1:
-        return _one(_strongest(roots))
+        return _one_or_pair(_strongest(roots))
     shapes = {fault.shape for fault in roots}
     early = _clearly_first(roots, aligned)
     if early is not None:
@@ -56,19 +56,30 @@ def _one(fault: Fault, certainty: Certainty = "established", reason: str = "") -
     return Choice(initiating=(fault,), rank=fault.rank, ranks=ranks, certainty=certainty, reason=reason)
 
 
+def _one_or_pair(fault: Fault) -> Choice:
+    """A text such as `rank 1 and rank 0 both on one device` accuses both alike."""
+    other = fault.event.captures.get("other_rank")
+    if not isinstance(other, int) or fault.rank in (None, other):
+        return _one(fault)
+    ranks = tuple(sorted({other, fault.rank or 0}))
+    reason = f"the text names rank {ranks[0]} and rank {ranks[1]} alike"
+    return Choice(initiating=(fault,), ranks=ranks, relation="several", certainty="likely", reason=reason)
+
+
 def _strongest(faults: Sequence[Fault]) -> Fault:
     return max(faults, key=lambda fault: (fault.strength, not fault.kernel, -fault.event.span.offset))
 
 
 def _pointed_at(faults: Sequence[Fault], aligned: Aligned) -> Choice:
+    complaining = _known(faults)
+    if len(complaining) == 1 and max(len(aligned.ranks), aligned.world_size or 0) > 2:
+        # All ranks compare; if one of many finds a difference, it is that one that differs.
+        return _one(_strongest(faults), "likely", f"of all ranks, only rank {complaining[0]} finds a difference to the others")
     rank = named_rank(faults, aligned.world_size)
-    if rank is None and len({fault.rank for fault in faults}) == 1 and faults[0].rank is not None:
-        return _one(faults[0], "likely", "it is the rank that complained")
     if rank is None:
-        ranks = _known(faults)
         return Choice(
             initiating=tuple(faults),
-            ranks=ranks,
+            ranks=complaining,
             relation="several",
             certainty="undetermined",
             reason="the ranks name each other, so the texts alone do not say which of them differs",

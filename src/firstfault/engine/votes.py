@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 
 from firstfault.engine.align import Aligned
 from firstfault.engine.classes import Fault
-from firstfault.model.event import Event, Traceback
+from firstfault.model.event import Traceback
 
-_NAMED = ("named_rank", "ranks", "waits_for", "other_rank")
+_ACCUSED = ("named_rank", "ranks", "other_rank")
+_WAITED_FOR = "waits_for"
 _INTEGERS = re.compile(r"\d{1,7}")
 _COLLECTIVES = "torch/distributed/distributed_c10d.py"
 _WRAPPERS = frozenset({"wrapper", "inner", "decorate_context"})
@@ -20,20 +21,21 @@ MIN_VOTERS = 3
 
 
 def named_rank(faults: Iterable[Fault], world_size: int | None = None) -> int | None:
-    """The rank that the texts of the others name.
+    """The rank that the texts of the others accuse most.
 
-    A rank that is named and itself names another passes the vote on; where two name each other, the rank with more votes
-    counts. Two ranks that only name each other decide nothing.
+    A rank that says for whom it waits passes its vote on to whom that one accuses (`Please check rank 0 logs for faulty rank`).
+    A tie decides nothing: two ranks that name each other, for example.
     """
-    naming: dict[int, set[int]] = {}
+    accused: dict[int, set[int]] = {}
+    waited_for: dict[int, set[int]] = {}
     for fault in faults:
-        names = {rank for rank in _named(fault.event) if rank != fault.rank and (world_size is None or rank < world_size)}
-        if fault.rank is not None and names:
-            naming.setdefault(fault.rank, set()).update(names)
+        if fault.rank is not None:
+            accused.setdefault(fault.rank, set()).update(_ranks_in(fault, _ACCUSED, world_size))
+            waited_for.setdefault(fault.rank, set()).update(_ranks_in(fault, (_WAITED_FOR,), world_size))
     votes: Counter[int] = Counter()
-    for voter, names in naming.items():
-        for name in names:
-            votes[_followed(voter, name, naming)] += 1
+    for voter, names in accused.items():
+        passed_on = {one for name in waited_for[voter] for one in accused.get(name, ()) or {name} if one != voter}
+        votes.update(names or passed_on)
     ranked = votes.most_common(2)
     if not ranked or (len(ranked) > 1 and ranked[0][1] == ranked[1][1]):
         return None
@@ -61,25 +63,13 @@ def odd_one_out(aligned: Aligned, faults: Iterable[Fault]) -> int | None:
     return None
 
 
-def _named(event: Event) -> set[int]:
+def _ranks_in(fault: Fault, keys: Iterable[str], world_size: int | None) -> set[int]:
     found: set[int] = set()
-    for key in _NAMED:
-        value = event.captures.get(key)
+    for key in keys:
+        value = fault.event.captures.get(key)
         if value is not None and not isinstance(value, bool):
             found.update(int(number) for number in _INTEGERS.findall(str(value)))
-    return found
-
-
-def _followed(voter: int, name: int, naming: Mapping[int, set[int]]) -> int:
-    """`check rank 0 logs` counts for the rank that rank 0 names, unless that points back."""
-    seen = {voter, name}
-    while len(naming.get(name, ())) == 1:
-        (following,) = naming[name]
-        if following in seen or name in naming.get(following, ()):
-            break
-        seen.add(following)
-        name = following
-    return name
+    return {rank for rank in found if rank != fault.rank and (world_size is None or rank < world_size)}
 
 
 def _collective_call(traceback: Traceback | None) -> str:

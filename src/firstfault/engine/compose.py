@@ -114,7 +114,8 @@ class Composer:
 
     def _frame_spans(self) -> list[SourceSpan]:
         """The frames that say what the initiating event was doing, and the innermost one."""
-        spans = [span for name in _FRAME_FACTS for span in self._known.facts[name].spans if name in self._known.facts]
+        facts = self._known.facts
+        spans = [span for name in _FRAME_FACTS if name in facts for span in facts[name].spans]
         innermost = [frame.span for frame in self._scope.frames[-1:]]
         return list(dict.fromkeys([*spans, *innermost]))[:_MAX_FRAMES]
 

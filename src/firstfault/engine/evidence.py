@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from firstfault.engine.align import Aligned
-    from firstfault.model.event import Frame
+    from firstfault.model.event import Event, Frame
 
 MAX_TEXT = 2000
+_MAX_MESSAGE_LINES = 12
 _Seen = tuple[str, Place, "str | None"]
 
 
@@ -77,7 +78,7 @@ def _texts(aligned: Aligned) -> dict[tuple[str, int], _Seen]:
             texts.setdefault((span.source, span.line), (text.strip("\n"), place, signal))
 
     for event in sorted(aligned.events, key=lambda event: event.role == "context"):
-        keep(event.span, event.text, event.place, event.signal or None)
+        keep(event.span, _with_message(event, aligned), event.place, event.signal or None)
     for exit_ in aligned.exits:
         keep(exit_.span, exit_.text, exit_.place)
     for traceback in aligned.tracebacks.values():
@@ -94,6 +95,16 @@ def _texts(aligned: Aligned) -> dict[tuple[str, int], _Seen]:
     for sample in aligned.progress:
         keep(sample.last_span, sample.last_text, Place(rank=sample.rank, attempt=sample.attempt, time=sample.last_time))
     return texts
+
+
+def _with_message(event: Event, aligned: Aligned) -> str:
+    """The event's line, and the further lines of its message if it is the end of a traceback."""
+    traceback = aligned.traceback_of(event)
+    for block in traceback.blocks if traceback else ():
+        if block.span.line == event.span.line:
+            rest = [line.rstrip() for line in block.message.split("\n")[1:_MAX_MESSAGE_LINES] if line.strip()]
+            return "\n".join([event.text, *rest])
+    return event.text
 
 
 def frame_text(frame: Frame) -> str:

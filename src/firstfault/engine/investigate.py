@@ -11,7 +11,7 @@ from firstfault.engine.blanks import Blanks
 from firstfault.engine.compose import Composer
 from firstfault.engine.derive import derive
 from firstfault.engine.lookup import Known
-from firstfault.engine.match import walk
+from firstfault.engine.match import OUTPUT_KINDS, walk
 from firstfault.engine.missing import missing_facts
 from firstfault.engine.prescribe import prescribe
 
@@ -34,7 +34,8 @@ def investigate(bundle: Bundle, pack: Pack, answers: Mapping[str, str] = _NO_ANS
     aligned = align(bundle)
     attribution = attribute(aligned, pack.causal)
     known = Known(derive(aligned, attribution, pack, answered), aligned, attribution, pack)
-    walked = walk(known, pack, attribution)
+    shows_output = any(report.source.kind in OUTPUT_KINDS for report in bundle.reports)
+    walked = walk(known, pack, attribution, shows_output=shows_output)
     first = attribution.initiating[0].span.source if attribution.initiating else None
     blanks = Blanks(known, bundle, first)
     missing = missing_facts(walked, known, pack, blanks)

@@ -21,6 +21,8 @@ REQUIRES_SCORE = 3
 CLEAR_LEAD = 2
 # Facts of the plan and of the vitals: the only start of runs that fail without a fatal event.
 SILENT_FAMILIES = frozenset({"plan", "launch", "trainer", "memory", "autograd", "script", "perf", "hang", "train"})
+SETTING_FAMILIES = frozenset({"plan", "launch", "script", "train"})
+OUTPUT_KINDS = frozenset({"log", "error_file", "slurm", "kubernetes", "kernel", "vitals"})
 _NO_FAULT = frozenset({"none", "silent"})
 
 
@@ -107,12 +109,15 @@ def judge(entry: Entry, known: Known, ancestors: Iterable[Candidate] = ()) -> Ca
     )
 
 
-def walk(known: Known, pack: Pack, attribution: Attribution) -> Walk:
-    """The entry that the evidence reaches, with its verdict; `no_failure` if nothing failed."""
+def walk(known: Known, pack: Pack, attribution: Attribution, *, shows_output: bool = True) -> Walk:
+    """The entry that the evidence reaches, with its verdict; `no_failure` if nothing failed.
+
+    `shows_output` is false if nothing that a run printed was handed over: then nothing shows that it went well either.
+    """
     start = _start(known, pack, attribution)
     if not start:
-        verdict: Verdict = "no_failure" if attribution.fault_class == "none" else "undetermined"
-        return Walk(verdict=verdict, only_collateral=_collateral(attribution, pack))
+        healthy = attribution.fault_class == "none" and shows_output
+        return Walk(verdict="no_failure" if healthy else "undetermined", only_collateral=_collateral(attribution, pack))
     path = list(start)
     beside: list[list[Candidate]] = [[]]
     while True:
@@ -131,7 +136,7 @@ def _start(known: Known, pack: Pack, attribution: Attribution) -> tuple[Candidat
     roots = [judge(entry, known) for entry in pack.entries.values() if entry.refines is None]
     alive = [root for root in roots if root.alive]
     # A finding of the plan explains no crash by itself: it is reached from the symptom, through `also_under`.
-    by_fault = [root for root in alive if not _asks_only(root.entry, SILENT_FAMILIES)] or alive
+    by_fault = [root for root in alive if not _asks_only(root.entry, SILENT_FAMILIES)]
     first = [root for root in by_fault if not root.entry.fallback] or by_fault
     first.sort(key=lambda root: -root.score)
     return tuple(first[:1])
@@ -184,9 +189,14 @@ def _lead(children: Sequence[Candidate], parent: Entry) -> Candidate | None:
     # Found from another branch and decided there: it says why, the symptom's own children say where.
     decided = [child for child in alive if child.entry.refines != parent.id and child.decisive]
     ranked = sorted(decided or alive, key=lambda child: -child.score)
-    if not ranked or ranked[0].score < REQUIRES_SCORE:
+    if not ranked or ranked[0].score < REQUIRES_SCORE or not _about_the_failure(ranked[0]):
         return None
     return ranked[0] if len(ranked) == 1 or ranked[0].score - ranked[1].score >= CLEAR_LEAD else None
+
+
+def _about_the_failure(child: Candidate) -> bool:
+    """True unless all that is known of it is how the run was set up: a setting alone is no cause of a crash."""
+    return child.support > 0 or child.veto is False or not _asks_only(child.entry, SETTING_FAMILIES)
 
 
 def _finished(
@@ -198,7 +208,8 @@ def _finished(
 ) -> Walk:
     finding, siblings = path[-1], beside[-1]
     only_collateral = _collateral(attribution, pack)
-    undecided = [child for child in children if child.possible or child.alive]
+    # A node that only says who reported would change nothing: it leaves no question open.
+    undecided = [child for child in children if child.alive or (child.possible and not child.entry.fallback)]
     rivals = [rival for rival in siblings if rival.possible and not rival.entry.fallback]
     verdict: Literal["established", "likely", "undetermined"]
     if only_collateral:

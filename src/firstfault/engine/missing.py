@@ -23,8 +23,11 @@ _FRAMES_PRODUCER = "engine/derive/frames"
 _BEHIND_COLLATERAL: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = (
     (frozenset({"launcher_report", "launcher_sigterm", "step_teardown"}), ("fault.own_exceptions", "exit.code")),
     (frozenset({"silent"}), ("exit.code", "exit.signal_sender")),
+    (frozenset({"none"}), ("launch.command", "fault.class")),
     (frozenset(), ("fault.rank_has_log", "collective.suspect_kind", "fault.own_exceptions")),
 )
+# A failure that no entry knows: its whole traceback is the least that a person needs.
+_WITHOUT_ENTRY = ("exc.root_type",)
 
 
 def missing_facts(walk: Walk, known: Known, pack: Pack, blanks: Blanks) -> tuple[Missing, ...]:
@@ -41,7 +44,8 @@ def missing_facts(walk: Walk, known: Known, pack: Pack, blanks: Blanks) -> tuple
     order = {name: index for index, name in enumerate(deciding)}
     facts.sort(key=lambda spec: (_COSTS[spec.cost], -len(deciding[spec.name]), order[spec.name]))
     if walk.only_collateral or finding is None:
-        front = [pack.facts[name] for name in _behind(known) if name in pack.facts and not _is_settled(name, known)]
+        names = _behind(known) if walk.only_collateral or known.value("fault.class") in {"none", "silent"} else _WITHOUT_ENTRY
+        front = [pack.facts[name] for name in names if name in pack.facts and not _is_settled(name, known)]
         facts = [*front, *(spec for spec in facts if spec not in front)]
     return tuple(_missing(spec, _separates(spec, deciding, walk), pack, blanks) for spec in facts[:MAX_MISSING])
 

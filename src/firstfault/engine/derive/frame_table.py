@@ -232,7 +232,7 @@ SITE: tuple[Row, ...] = (
     Row("argparse", r"transformers/hf_argparser\.py"),
     Row(
         "deepspeed_config",
-        r"deepspeed/runtime/config.*\.py|transformers/integrations/deepspeed\.py|accelerate/utils/deepspeed\.py",
+        r"deepspeed/runtime/config.*\.py|transformers/(integrations/)?deepspeed\.py|accelerate/utils/deepspeed\.py",
     ),
     Row("fsdp_wrap", r"torch/distributed/fsdp/(_init_utils|_wrap_utils|wrap)\.py"),
     Row("fsdp_wrap", r"torch/distributed/fsdp/_flat_param\.py", r"__init__|_init_flat_param.*|_validate.*"),

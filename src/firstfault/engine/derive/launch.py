@@ -30,7 +30,7 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
     yield from _command(scope)
     from firstfault.launch.processes import plan_facts
 
-    for fact in plan_facts(tuple(scope.settings())):
+    for fact in plan_facts(tuple(scope.settings()), at=scope.event.span if scope.event else None):
         facts.add(fact)
         yield fact
     for fact in (*_script(scope), *_dataparallel(scope, facts)):
@@ -74,8 +74,8 @@ def _dataparallel(scope: Scope, facts: FactSet) -> Iterator[Fact]:
             yield Fact(name=name, value=True, origin="frames of nn.DataParallel", spans=(frame.span,))
             return
     n_gpu = facts.get("trainer.n_gpu")
-    if n_gpu is not None and isinstance(n_gpu.value, int):
-        # More than one GPU in one process is what makes the Trainer wrap the model.
+    if n_gpu is not None and isinstance(n_gpu.value, int) and facts.value("run.framework") == "transformers":
+        # More than one GPU in one process is what makes the Trainer wrap the model; other loops do no such thing by themselves.
         yield Fact(
             name=name,
             value=n_gpu.value > 1,

@@ -42,8 +42,8 @@ def _own(scope: Scope, exits: list[ProcessExit]) -> list[ProcessExit]:
     pid = scope.event.place.pid
     found = [exit_ for exit_ in exits if exit_.place.rank is not None and exit_.place.rank == scope.rank]
     found += [exit_ for exit_ in exits if pid is not None and exit_.place.pid == pid and exit_ not in found]
-    if not found and scope.rank is None and scope.attribution.relation != "symmetric":
-        found = [exit_ for exit_ in exits if exit_.span == scope.event.span or exit_.place.rank is None]
+    if not found and scope.rank is None:
+        found = [exit_ for exit_ in exits if exit_.span == scope.event.span]
     return found
 
 

@@ -58,3 +58,19 @@ def test_run_that_stops_in_the_middle_is_silent():
 def test_exit_code_zero_of_every_process_is_an_end():
     found = attributed(None, Log("a.log").exit(0, rank=0))
     assert (found.fault_class, found.finished) == ("none", True)
+
+
+def test_logged_error_followed_by_progress_is_survived_but_an_announced_stop_is_not():
+    assert attributed(1, Log("a.log").fault("gpu_xid").steps(9)).fault_class == "none"
+    assert attributed(1, Log("a.log").fault("scheduler_stop").steps(9)).fault_class == "scheduler_stop"
+
+
+def test_preempted_attempt_that_was_requeued_and_finished():
+    log = Log("slurm.out").steps(4).fault("scheduler_stop").exit(-15, reporter="slurm").steps(9).note("run.finished")
+    assert attributed(None, log).fault_class == "none"
+
+
+def test_progress_of_another_part_of_a_paste_is_no_recovery():
+    log = Log("paste.txt#1").raises("KeyError: 'x'")
+    other = Log("paste.txt#2").steps(50, total=50)
+    assert attributed(None, log, other).fault_class == "python_exception"

@@ -103,3 +103,25 @@ def test_one_rank_that_ended_with_a_code_but_printed_nothing():
     log = Log("rank-0.log", rank=0).fault("peer_lost")
     found = attributed(2, console, log)
     assert (found.fault_class, found.rank, found.certainty) == ("launcher_report", 1, "likely")
+
+
+def test_rank_that_worked_while_the_others_waited():
+    logs = [Log(f"rank-{rank}.log", rank=rank, host="a") for rank in (0, 1, 2)]
+    logs[0].steps(5, at=900)
+    logs[1].fault("collective_timeout", at=1000, ran_for=600.0)
+    logs[2].steps(5, at=300)
+    found = attributed(3, *logs)
+    assert (found.rank, found.certainty) == (0, "likely")
+    assert "still at work" in found.reason
+
+
+def test_only_silent_rank_that_was_heard_comes_before_those_of_which_nothing_is_known():
+    logs = [Log(f"rank-{rank}.log", rank=rank) for rank in (0, 1, 8)]
+    logs[0].steps(5)
+    logs[1].fault("collective_timeout")
+    logs[2].fault("collective_timeout")
+    assert attributed(16, *logs).rank == 0
+    console = Log("console.log")
+    for pid in range(4):
+        console.exit(-15, pid=100 + pid, told=True)
+    assert attributed(16, *logs, console).rank is None

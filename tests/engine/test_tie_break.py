@@ -121,3 +121,26 @@ def test_own_failure_in_an_unlabelled_log_counts_before_lost_peers():
 def test_unseen_ranks_leave_the_rank_likely():
     found = attributed(8, Log("rank-3.log", rank=3).fault("device_oom"))
     assert (found.rank, found.certainty) == (3, "likely")
+
+
+def test_rank_of_a_value_that_is_not_finite_is_unknown():
+    logs = rank_logs(2)
+    logs[0].fault("non_finite", "loss=nan")
+    logs[1].fault("non_finite", "AssertionError: loss is nan")
+    found = attributed(2, *logs)
+    assert (found.fault_class, found.rank, found.relation) == ("non_finite", None, "symmetric")
+    one = attributed(4, Log("rank-0.log", rank=0).fault("non_finite", "loss=nan"))
+    assert (one.rank, one.certainty) == (None, "undetermined")
+
+
+def test_only_one_of_many_ranks_finds_a_difference():
+    logs = rank_logs(3)
+    logs[2].fault("collective_mismatch", named_rank=0)
+    logs[0].fault("peer_lost")
+    logs[1].fault("peer_lost")
+    assert attributed(3, *logs).rank == 2
+
+
+def test_text_that_accuses_two_ranks_alike():
+    found = attributed(4, Log("rank-1.log", rank=1).fault("nccl_error", other_rank=0))
+    assert (found.rank, found.ranks, found.relation) == (None, (0, 1), "several")

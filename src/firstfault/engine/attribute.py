@@ -73,7 +73,7 @@ def attribute(aligned: Aligned, causal: CausalTable, *, suspicion: Suspicion | N
     finished = run_finished(aligned)
     survived = tuple(fault.event for fault in faults if fault in recovered)
     live = [fault for fault in faults if fault not in recovered]
-    if not _failed(live, aligned, finished):
+    if not _failed(live, finished):
         fault_class = "none" if finished or not _stops_short(aligned) else "silent"
         certainty: Certainty = "undetermined" if fault_class == "silent" else "established"
         return Attribution(
@@ -84,10 +84,10 @@ def attribute(aligned: Aligned, causal: CausalTable, *, suspicion: Suspicion | N
     return _answer(chosen, accounts, aligned, survived, finished)
 
 
-def _failed(live: Sequence[Fault], aligned: Aligned, finished: bool) -> bool:
+def _failed(live: Sequence[Fault], finished: bool) -> bool:
     if all(fault.fault_class in _NOISE for fault in live):
         return False
-    ended_badly = any(found.code not in (None, 0) for found in aligned.exits)
+    ended_badly = any(fault.is_exit for fault in live)
     # After a normal end, a lost peer or a launcher's note is the noise of leaving.
     return not (finished and not ended_badly and all(fault.tier < 2 for fault in live))
 

@@ -22,6 +22,7 @@ _LAUNCHER_FRAMES = (
     "torch/distributed/elastic/agent",
     "deepspeed/launcher/",
 )
+_ANYWHERE = frozenset({"device_oom", "host_allocation_failed", "cuda_error"})
 _PLAIN = FaultClass(id="", prior="context", weight=0, text="")
 
 
@@ -105,7 +106,9 @@ def shape_of(event: Event, traceback: Traceback | None) -> str:
     if traceback is None or not traceback.blocks:
         return shape_of_text(_PREFIXES.sub("", event.text))
     root = traceback.root
-    frame = f"{root.frames[-1].path}:{root.frames[-1].line}" if root.frames else ""
+    # Whichever allocation or call comes next meets an exhausted or broken device: its frame tells nothing.
+    anywhere = event.fault_class in _ANYWHERE or not root.frames
+    frame = "" if anywhere else f"{root.frames[-1].path}:{root.frames[-1].line}"
     return f"{root.type} {frame} {shape_of_text(root.message)}"
 
 

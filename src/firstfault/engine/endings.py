@@ -20,6 +20,8 @@ _ROLES: dict[str, Role] = {
     "exit_sigterm": "either",
     "keyboard_interrupt": "either",
 }
+_LAUNCHERS = ("elastic", "spawn", "accelerate")
+_WHOLE_HOST = ("kubernetes",)
 MAX_TASKS = 4096
 
 
@@ -41,6 +43,10 @@ def signal_of(code: int) -> int | None:
 
 def _events_of(found: ProcessExit, ranks: RankMap) -> list[Event]:
     places = [ranks.complete(exit_place(found))]
+    if places[0].rank is None and places[0].pid is None and found.reporter in _WHOLE_HOST:
+        # A container's end is the end of its rank where one rank runs in it.
+        here = [rank for rank, host in ranks.hosts.items() if host == places[0].host]
+        places = [msgspec.structs.replace(places[0], rank=here[0])] if len(here) == 1 else places
     if found.tasks and places[0].rank is None and _tasks_are_ranks(ranks):
         places = [msgspec.structs.replace(places[0], rank=task) for task in found.tasks[:MAX_TASKS]]
     fault_class = _class_of(found)
@@ -98,9 +104,6 @@ def _left_early(exits: Sequence[ProcessExit], events: Sequence[Event], ranks: Ra
         return []
     witness = next((found for found in exits if found.reporter in _LAUNCHERS and not found.by_launcher), None)
     return [] if witness is None else [_event_of_absence(witness, rank, ranks, len(missing)) for rank in missing]
-
-
-_LAUNCHERS = ("elastic", "spawn", "accelerate")
 
 
 def _event_of_absence(witness: ProcessExit, rank: int, ranks: RankMap, missing: int) -> Event:

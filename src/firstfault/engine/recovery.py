@@ -7,9 +7,11 @@ from collections.abc import Iterable, Sequence
 from firstfault.engine.align import Aligned
 from firstfault.engine.classes import Fault
 from firstfault.engine.clocks import Clocks
-from firstfault.model.event import Event, Place, Progress
+from firstfault.model.event import Event, Place, ProcessExit, Progress
 
 _FINISHED = frozenset({"run.finished", "train.finished", "training.finished", "launcher.finished"})
+# A stop is announced: training may go on until the time of grace is over.
+_ENDS_LATER = frozenset({"scheduler_stop", "exit_sigterm", "keyboard_interrupt"})
 MIN_LATER_LINES = 2
 MIN_LATER_S = 1.0
 
@@ -23,31 +25,40 @@ def run_finished(aligned: Aligned) -> bool:
     """True if the training loop reached its end: an end line, the last step of all, or exit code 0 of every known process."""
     if any(is_finish(event) for event in aligned.events):
         return True
-    done = [p for p in aligned.progress if p.total_steps and p.last_step is not None]
-    if done and all(p.last_step is not None and p.total_steps is not None and _is_last(p) for p in done):
+    counted = [sample for sample in aligned.progress if sample.total_steps and sample.last_step is not None]
+    if counted and all(_is_complete(sample) for sample in counted):
         return True
     codes = [found.code for found in aligned.exits if not found.by_launcher]
     return bool(codes) and all(code == 0 for code in codes)
 
 
 def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fault]:
-    """Faults after which the same rank went on.
+    """Faults after which the same rank went on, or its source shows a normal end.
 
     A traceback is followed by progress also when a buffered stdout is written out at exit: then only a normal end, a later
     time or a further failure after that progress shows that the run survived.
     """
     finishes = [event for event in aligned.events if is_finish(event)]
-    failing = any(found.code not in (None, 0) and not found.by_launcher for found in aligned.exits)
+    failing = any(_is_bad(found) and not any(_follows(end, found) for end in finishes) for found in aligned.exits)
+    progress = {report.source.id: report.progress for report in aligned.bundle.reports}
     out = set()
     for fault in faults:
-        if fault.is_exit or fault.kernel:
-            continue
-        last = _progress_after(fault, aligned.progress)
-        complete = last is not None and last.total_steps is not None and _is_last(last)
-        ended_well = not failing and (complete or any(_follows(finish, fault) for finish in finishes))
-        if ended_well or (last is not None and _went_on(fault, last, faults, failing)):
+        event = fault.event
+        if not failing and any(_follows(end, event) for end in finishes):
             out.add(fault)
+        elif not fault.is_exit and not fault.kernel:
+            later = _progress_after(fault, progress.get(event.source_id, ()))
+            if any((not failing and _is_complete(last)) or _went_on(fault, last, faults, failing) for last in later):
+                out.add(fault)
     return frozenset(out)
+
+
+def _is_bad(found: ProcessExit) -> bool:
+    return found.code not in (None, 0) and not found.by_launcher
+
+
+def _is_complete(progress: Progress) -> bool:
+    return bool(progress.total_steps) and progress.last_step is not None and _is_last(progress)
 
 
 def _is_last(progress: Progress) -> bool:
@@ -55,26 +66,23 @@ def _is_last(progress: Progress) -> bool:
     return (progress.last_step or 0) >= (progress.total_steps or 0) - 1 and (progress.total_steps or 0) > 1
 
 
-def _follows(finish: Event, fault: Fault) -> bool:
-    same_source = finish.source_id == fault.event.source_id and finish.span.offset > fault.event.span.offset
-    return same_source and (finish.place.rank is None or fault.rank is None or finish.place.rank == fault.rank)
+def _follows(finish: Event, seen: Event | ProcessExit) -> bool:
+    same_source = finish.source_id == seen.source_id and finish.span.offset > seen.span.offset
+    return same_source and (finish.place.rank is None or seen.place.rank in (None, finish.place.rank))
 
 
-def _progress_after(fault: Fault, progress: Iterable[Progress]) -> Progress | None:
+def _progress_after(fault: Fault, progress: Iterable[Progress]) -> list[Progress]:
     event = fault.event
+    out = []
     for sample in progress:
         span = sample.last_span
-        if span is None or span.source != event.span.source or sample.rank != fault.rank:
+        if span is None or sample.rank != fault.rank:
             continue
         if sample.attempt is not None and event.place.attempt is not None and sample.attempt != event.place.attempt:
             continue
-        if (
-            span.offset > event.span.offset
-            and span.line - event.span.line >= MIN_LATER_LINES
-            and sample.lines >= MIN_LATER_LINES
-        ):
-            return sample
-    return None
+        if span.offset > event.span.offset and span.line - event.span.line >= MIN_LATER_LINES <= sample.lines:
+            out.append(sample)
+    return out
 
 
 def _went_on(fault: Fault, last: Progress, faults: Sequence[Fault], failing: bool) -> bool:
@@ -88,7 +96,7 @@ def _went_on(fault: Fault, last: Progress, faults: Sequence[Fault], failing: boo
         return True
     if failing:
         return False
-    if event.traceback is None and fault.tier < 3:
+    if event.traceback is None and fault.fault_class not in _ENDS_LATER:
         return True
     delay = Clocks().delay(event.place, Place(rank=fault.rank, host=event.place.host, time=last.last_time))
     return delay is not None and delay.seconds >= MIN_LATER_S

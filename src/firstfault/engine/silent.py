@@ -10,12 +10,13 @@ from msgspec.structs import replace
 from firstfault.engine.align import Aligned
 from firstfault.engine.classes import Fault
 from firstfault.engine.clocks import ran_for_s, started
+from firstfault.engine.streams import FREE
 from firstfault.engine.votes import named_rank, odd_one_out
 from firstfault.model.event import Place
 
 MAX_WAITS = 32
 
-_SAYS_NOTHING = frozenset({"exit_sigterm", "launcher_sigterm", "process_exit", "teardown_noise", "launcher_report"})
+_SAYS_NOTHING = FREE | {"exit_sigterm", "process_exit", "teardown_noise"}
 
 
 class Suspicion(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +43,10 @@ def suspect(aligned: Aligned, faults: Sequence[Fault], told_ranks: Collection[in
     if len(busy) == 1:
         reason = f"rank {busy[0]} was still at work while the others waited in a collective"
         return Suspicion(ranks=busy, reason=reason, alive=True)
+    heard = tuple(rank for rank in silent if rank in aligned.ranks)
+    if len(heard) == 1 and not any(found.place.rank is None and found.place.pid is not None for found in aligned.exits):
+        # Of the other silent ranks nothing at all is known; this one was not waiting where all that were heard waited.
+        return Suspicion(ranks=heard, reason=_why_one(heard[0], aligned, told_ranks), alive=heard[0] in told_ranks)
     if silent:
         return Suspicion(ranks=silent, reason=_why_several(silent, aligned))
     odd = odd_one_out(aligned, faults)
@@ -87,7 +92,7 @@ def _why_one(rank: int, aligned: Aligned, told_ranks: Collection[int]) -> str:
     if rank in told_ranks:
         return f"rank {rank} shows no error of its own and was alive until the launcher stopped it: the others waited for it"
     if rank in aligned.ranks:
-        return f"the output of rank {rank} ends without an error while every other rank reports a consequence"
+        return f"the output of rank {rank} ends without an error while every other rank that was heard reports a consequence"
     return f"nothing of rank {rank} was handed over, and every other rank reports a consequence"
 
 

@@ -11,7 +11,7 @@ from firstfault.engine.classes import Fault
 from firstfault.model.bundle import Source
 
 # Evidence about the job or the machine: such a line belongs to no rank's own sequence, even where it names one.
-_FREE = frozenset(
+FREE = frozenset(
     {
         "elastic_node_lost",
         "gpu_xid",
@@ -61,7 +61,7 @@ def split_streams(faults: Iterable[Fault], aligned: Aligned) -> tuple[list[Strea
     free = []
     for fault in faults:
         place = fault.event.place
-        if fault.fault_class in _FREE or (fault.rank is None and (fault.is_exit or fault.event.name.startswith("launcher."))):
+        if fault.fault_class in FREE or (fault.rank is None and (fault.is_exit or fault.event.name.startswith("launcher."))):
             free.append(fault)
         elif fault.rank is not None or aligned.world_size == 1:
             by_key.setdefault((place.attempt, fault.rank if aligned.world_size != 1 else None, ""), []).append(fault)

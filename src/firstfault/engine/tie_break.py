@@ -10,7 +10,7 @@ import msgspec
 
 from firstfault.engine.align import Aligned
 from firstfault.engine.classes import Fault
-from firstfault.engine.votes import named_rank
+from firstfault.engine.votes import named_rank, odd_one_out
 from firstfault.model.diagnosis import Certainty
 
 SYMMETRIC_SHARE = 0.9
@@ -38,6 +38,8 @@ def choose(roots: Sequence[Fault], aligned: Aligned, told_ranks: Collection[int]
     pointing = [fault for fault in roots if fault.fault_class in _NAMES_ANOTHER]
     if pointing and len(pointing) == len(roots):
         return _pointed_at(roots, aligned)
+    if all(fault.fault_class == "non_finite" for fault in roots) and aligned.world_size != 1:
+        return _spread(roots, aligned)
     if len({fault.rank for fault in roots}) == 1:
         return _one_or_pair(_strongest(roots))
     shapes = {fault.shape for fault in roots}
@@ -66,6 +68,19 @@ def _one_or_pair(fault: Fault) -> Choice:
     return Choice(initiating=(fault,), ranks=ranks, relation="several", certainty="likely", reason=reason)
 
 
+def _spread(faults: Sequence[Fault], aligned: Aligned) -> Choice:
+    """A value that is not finite reaches every rank with the next reduction: who prints it first says nothing."""
+    ranks = _known(faults)
+    alike = len(ranks) > 1 and len(ranks) >= math.ceil(SYMMETRIC_SHARE * len(aligned.ranks))
+    return Choice(
+        initiating=tuple(faults),
+        ranks=ranks if len(ranks) > 1 else (),
+        relation="symmetric" if alike else "several" if len(ranks) > 1 else "one",
+        certainty="established" if alike else "undetermined",
+        reason="a value that is not finite reaches every rank with the next reduction, so the rank it came from is unknown",
+    )
+
+
 def _strongest(faults: Sequence[Fault]) -> Fault:
     return max(faults, key=lambda fault: (fault.strength, not fault.kernel, -fault.event.span.offset))
 
@@ -76,6 +91,8 @@ def _pointed_at(faults: Sequence[Fault], aligned: Aligned) -> Choice:
         # All ranks compare; if one of many finds a difference, it is that one that differs.
         return _one(_strongest(faults), "likely", f"of all ranks, only rank {complaining[0]} finds a difference to the others")
     rank = named_rank(faults, aligned.world_size)
+    if rank is None:
+        rank = odd_one_out(aligned, faults)
     if rank is None:
         return Choice(
             initiating=tuple(faults),
@@ -89,7 +106,7 @@ def _pointed_at(faults: Sequence[Fault], aligned: Aligned) -> Choice:
         initiating=tuple(own or faults[:1]),
         rank=rank,
         ranks=(rank,),
-        reason=f"the other ranks name rank {rank} as the one whose call or model differs",
+        reason=f"the call or model of rank {rank} differs from that of the others",
     )
 
 

@@ -43,12 +43,15 @@ def named_rank(faults: Iterable[Fault], world_size: int | None = None) -> int | 
 
 
 def odd_one_out(aligned: Aligned, faults: Iterable[Fault]) -> int | None:
-    """The one rank whose pending collective differs from that of all the others: by function, or by operation and sizes."""
+    """The one rank whose collective differs from that of all others: by what it prints of it, by function, by sizes."""
+    own: dict[int, str] = {}
     calls: dict[int, str] = {}
     sizes: dict[object, dict[int, str]] = {}
     for fault in faults:
         if fault.rank is None:
             continue
+        if "own" in fault.event.captures:
+            own.setdefault(fault.rank, str(fault.event.captures["own"]))
         call = _collective_call(aligned.traceback_of(fault.event))
         if call:
             calls.setdefault(fault.rank, call)
@@ -56,7 +59,7 @@ def odd_one_out(aligned: Aligned, faults: Iterable[Fault]) -> int | None:
         signature = " ".join(str(fault.event.captures[key]) for key in _CALL_CAPTURES if key in fault.event.captures)
         if sequence is not None and signature:
             sizes.setdefault(sequence, {}).setdefault(fault.rank, signature)
-    for signatures in (calls, *(sizes[sequence] for sequence in sorted(sizes, key=str))):
+    for signatures in (own, calls, *(sizes[sequence] for sequence in sorted(sizes, key=str))):
         found = _minority(signatures)
         if found is not None:
             return found

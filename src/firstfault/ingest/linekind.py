@@ -122,7 +122,8 @@ def is_prose(text: str) -> bool:
         return False
     plain = sum(1 for word in words if _WORD.match(word))
     if len(words) < 3:
-        return plain == len(words) and (text[-1] in ".,!?:" or stripped.startswith(("# ", "##")))
+        ends_like_one = text[-1] in ".,!?:" or stripped.startswith(("# ", "##")) or addresses_somebody(text)
+        return plain == len(words) and ends_like_one
     return plain >= 0.65 * len(words)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from firstfault.ingest.linekind import addresses_somebody
+from firstfault.ingest.linekind import addresses_somebody, is_prose
 from firstfault.ingest.part import Part, Row, merged, part_of
 from firstfault.ingest.sniff import structured_kind
 from firstfault.model.bundle import SourceKind
@@ -73,7 +73,7 @@ def _segment(data: bytes, rows: Sequence[Row], index: int, before: SourceKind | 
     if row.kind == "log":
         stop = _log_stop(rows, index)
         return part_of("log", rows[index:stop]), stop
-    if row.kind == "prose":
+    if row.kind == "prose" or (row.kind == "key" and is_prose(row.text)):
         return part_of("prose", rows[index : index + 1]), index + 1
     # A line that says nothing by itself goes with what it stands below.
     kind = before if before in ("log", "prose", "unknown") else "unknown"

@@ -29,7 +29,7 @@ _SLURM_STATES = "COMPLETED|FAILED|CANCELLED|OUT_OF_ME\\w*|TIMEOUT|PREEMPTED|NODE
 _SLURM_ROW = re.compile(rf"\s*\d+(?:_\d+)?(?:\.\w+)?[ |]+.*\b(?:{_SLURM_STATES})\b")
 _SLURM_HEAD = re.compile(r"\s*JobID(?:Raw)?[ |].*State|JobId=\d+ (?:JobName|ArrayJobId)=")
 _KUBERNETES = re.compile(
-    r'"containerStatuses"\s*:|\s*containerStatuses:|LAST SEEN +TYPE +REASON|\s*(?:Last )?State: +(?:Terminated|Waiting)\b'
+    r'\s*"containerStatuses"\s*:|\s*containerStatuses:|LAST SEEN +TYPE +REASON|\s*(?:Last )?State: +(?:Terminated|Waiting)\b'
 )
 _DESCRIBE_NAME = re.compile(r"Name: +\S")
 _DESCRIBE_MORE = re.compile(r"(?:Namespace|Status|Containers|Events|Node|Reason): *")
@@ -37,6 +37,7 @@ _NVIDIA_SMI = re.compile(
     r"\|? *NVIDIA-SMI \d|index, .*\[(?:MiB|%|W)\]|GPU \d+: (?:NVIDIA|Tesla|GeForce|A100|H100)|=+ ?NVSMI LOG"
     r"|\| .*\d+ ?MiB */ *\d+ ?MiB"
 )
+_CSV_ROW = re.compile(r"\d+, ")
 _ENVIRONMENT = re.compile(
     r"PyTorch version: |Is debug build: |Collecting environment information|- `?(?:Accelerate|transformers)`? version: "
     r"|Package +Version\s*$"
@@ -172,7 +173,7 @@ def _is_python(sample: Sample) -> bool:
 
 
 _BY_CONTENT: tuple[tuple[SourceKind, Callable[[Sample], bool]], ...] = (
-    ("empty", lambda sample: not sample.text.strip("\0\ufeff \t\r\n") and sample.name != "error.json"),
+    ("empty", lambda sample: not sample.text.replace("\0", "").strip() and sample.name != "error.json"),
     ("binary", _is_binary),
     ("error_file", lambda sample: bool(_ERROR_FILE.match(sample.text)) or sample.name == "error.json"),
     ("deepspeed_config", lambda sample: sample.text.lstrip().startswith("{") and bool(_DEEPSPEED_KEYS.search(sample.text))),
@@ -183,7 +184,7 @@ _BY_CONTENT: tuple[tuple[SourceKind, Callable[[Sample], bool]], ...] = (
     ("environment", lambda sample: not sample.has_prompt and _is_environment(sample)),
     (
         "nvidia_smi",
-        lambda sample: not sample.has_prompt and sample.first(6, _NVIDIA_SMI) and _is_one_piece(sample, _NVIDIA_SMI),
+        lambda sample: not sample.has_prompt and sample.first(6, _NVIDIA_SMI) and _is_one_piece(sample, _NVIDIA_SMI, _CSV_ROW),
     ),
     ("kernel", lambda sample: not sample.has_prompt and sample.share(_KERNEL.match) >= 0.5),
     ("accelerate_config", _is_accelerate),

@@ -58,7 +58,13 @@ def test_wrapped_code_keeps_its_blanks(text: str, width: int) -> None:
 def test_a_label_that_is_too_wide_stands_above_its_text() -> None:
     canvas = Canvas(Look(width=40))
     canvas.labelled("a/very/long/path/to/a/file.log:10", "text", column=14)
-    assert canvas.text() == "  a/very/long/path/to/a/file.log:10\n              text\n"
+    assert canvas.text() == "  a/very/long/path/to/a/file.log:10\n      text\n"
+
+
+def test_lines_of_evidence_stay_lines() -> None:
+    canvas = Canvas(Look(width=40))
+    canvas.labelled("a.log:1", 'File "x.py", line 3, in f\n    return g()\n\nmore', column=14, max_lines=2)
+    assert canvas.text() == '  a.log:1     File "x.py", line 3, in f\n              return g()\n'
 
 
 def test_the_right_column_ends_at_the_edge() -> None:

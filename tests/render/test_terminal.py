@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from diagnosis_samples import ALL, HOSTILE, TITLES, established, hostile, no_failure, symmetric, undetermined
-from firstfault.model.diagnosis import Alternative, Diagnosis
+from firstfault.model.diagnosis import Alternative, Diagnosis, Initiating
 from firstfault.render.layout import cells
 from firstfault.render.terminal import render_diagnosis
 from golden_file import check
@@ -134,6 +134,20 @@ def test_the_missing_fact_comes_before_the_evidence_when_undetermined() -> None:
 
 def test_notes_are_bounded() -> None:
     assert "4 more: --format json" in _render(hostile())
+
+
+def test_where_a_library_is_installed_is_left_out() -> None:
+    line = '  File "/opt/venv/lib/python3.11/site-packages/torch/optim/adam.py", line 178, in _init_group'
+    answer = msgspec.structs.replace(
+        established(), evidence=(msgspec.structs.replace(established().evidence[0], text=line), *established().evidence[1:])
+    )
+    assert 'File "…/torch/optim/adam.py", line 178, in' in _render(answer, width=120)
+
+
+def test_nobody_is_pointed_at_when_the_rank_is_not_known() -> None:
+    unknown = msgspec.structs.replace(established(), initiating=Initiating(rank=None, evidence=("e1",)))
+    assert "▶" not in _render(unknown)
+    assert "which rank failed first is not known\n" in _render(unknown)
 
 
 def test_an_almost_empty_answer_is_readable() -> None:

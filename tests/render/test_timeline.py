@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from diagnosis_samples import established, no_failure, symmetric, thousand_ranks
-from firstfault.model.diagnosis import Diagnosis, TimelineEntry
+from firstfault.model.diagnosis import Certainty, Diagnosis, Initiating, TimelineEntry
 from firstfault.render.timeline import MAX_LANES, build, short
 
 
@@ -23,6 +23,46 @@ def test_the_failure_stands_left_of_what_followed() -> None:
     fault = next(mark.at for mark in lanes[2].marks if mark.kind == "initiating")
     assert all(mark.at > fault for lane in lanes for mark in lane.marks if mark.kind in ("collateral", "stopped"))
     assert [tick.text for tick in build(established()).ticks] == ["10:39:00", "10:41:07", "+4.9 s"]
+
+
+def test_the_first_failure_and_the_stop_name_an_ending_before_what_followed() -> None:
+    timeline = build(
+        _diagnosis(
+            TimelineEntry(rank=0, kind="initiating", text="ValueError: x"),
+            TimelineEntry(rank=0, kind="collateral", text="a report"),
+            TimelineEntry(rank=1, kind="stopped", text="SIGTERM"),
+            TimelineEntry(rank=1, kind="collateral", text="a report"),
+        )
+    )
+    assert [lane.ended_by for lane in timeline.lanes] == ["ValueError", "SIGTERM"]
+
+
+@pytest.mark.parametrize(
+    ("certainty", "first", "words"),
+    [
+        ("established", True, "failed first"),
+        ("likely", True, "probably failed first"),
+        ("undetermined", False, "first failure seen"),
+    ],
+)
+def test_nobody_is_pointed_at_who_is_not_known_to_be_first(certainty: Certainty, first: bool, words: str) -> None:
+    diagnosis = Diagnosis(
+        verdict="likely",
+        initiating=Initiating(rank=1, certainty=certainty),
+        timeline=(TimelineEntry(rank=1, kind="initiating", text="x"), TimelineEntry(rank=0, kind="initiating", text="y")),
+    )
+    timeline = build(diagnosis)
+    assert [lane.first for lane in timeline.lanes] == [False, first]
+    assert timeline.says("initiating") == words
+
+
+def test_a_run_without_ranks_can_be_first() -> None:
+    diagnosis = Diagnosis(
+        verdict="likely",
+        initiating=Initiating(rank=None, certainty="established"),
+        timeline=(TimelineEntry(rank=None, kind="initiating", text="x"),),
+    )
+    assert [(lane.label, lane.first) for lane in build(diagnosis).lanes] == [("run", True)]
 
 
 def test_ranks_that_went_the_same_way_share_a_lane() -> None:
@@ -46,7 +86,7 @@ def test_lanes_that_differ_are_cut_and_the_rest_is_counted() -> None:
     ]
     timeline = build(_diagnosis(*marks, TimelineEntry(rank=63, kind="initiating", text="first")))
     assert len(timeline.lanes) <= MAX_LANES
-    assert any(lane.first and 63 in lane.ranks for lane in timeline.lanes)
+    assert any(63 in lane.ranks and lane.ended_by == "first" for lane in timeline.lanes)
     assert timeline.hidden == 64 - sum(len(lane.ranks) for lane in timeline.lanes) > 0
 
 
@@ -109,6 +149,9 @@ def test_a_lone_lane_without_times_tells_nothing() -> None:
         ("[rank3]: KeyError: 'x'", "KeyError"),
         ("[Rank 0] Watchdog caught", "Watchdog caught"),
         ("exit code -9", "exit code -9"),
+        ("failed (exitcode: 1) local_rank: 0", "exit code 1"),
+        ("Sending process 11456 closing signal SIGTERM", "SIGTERM"),
+        ("[rank1]:[E1103 02:17:40.104401289 ProcessGroupNCCL.cpp:632] [Rank 1] Watchdog caught", "Watchdog caught"),
         ("", ""),
     ],
 )

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from diagnosis_samples import established, symmetric, undetermined
-from firstfault.model.diagnosis import Collateral, Diagnosis, Initiating, SourceSummary
+from firstfault.model.diagnosis import Collateral, Diagnosis, Evidence, Initiating, SourceSummary, TimelineEntry
 from firstfault.render import words
 
 
@@ -31,7 +31,8 @@ def test_ranks_are_joined(ranks: list[int], text: str) -> None:
         (Initiating(rank=None, relation="symmetric"), "all ranks failed alike"),
         (Initiating(rank=None, ranks=(3, 7), relation="several"), "ranks 3, 7 may have failed first"),
         (Initiating(rank=None, host="node-4"), "it began on node-4"),
-        (Initiating(rank=None), "the rank is not named in what was read"),
+        (Initiating(rank=None), "which rank failed first is not known"),
+        (Initiating(rank=None, certainty="established"), "what was read names no rank"),
     ],
 )
 def test_who_was_first(initiating: Initiating, text: str) -> None:
@@ -51,6 +52,44 @@ def test_collateral_of_one_kind_is_one_group() -> None:
     items.append(Collateral(rank=5, entry="a", explained_by="c", evidence=("e2",)))
     groups = words.collateral_groups(items)
     assert [(group.ranks, group.evidence) for group in groups] == [((0, 1), ("e1",)), ((5,), ("e2",))]
+
+
+def test_explanations_that_differ_in_numbers_are_one_group() -> None:
+    items = [Collateral(rank=rank, entry="a", explained_by=f"the end of rank {rank}", evidence=("e1",)) for rank in (1, 0)]
+    assert [group.explained_by for group in words.collateral_groups(items)] == ["the end of rank 1, and alike"]
+
+
+@pytest.mark.parametrize(
+    ("sources", "folder", "places"),
+    [
+        (("runs/a/x.log", "runs/a/b/y.log"), "runs/a/", ["x.log:1", "b/y.log:2"]),
+        (("runs/ab/x.log", "runs/a/y.log"), "runs/", ["ab/x.log:1", "a/y.log:2"]),
+        (("/tmp/x.log", "y.log"), "", ["/tmp/x.log:1", "y.log:2"]),
+        (("x.log", "x.log"), "", ["x.log:1", "x.log:2"]),
+    ],
+)
+def test_the_folder_of_all_lines_is_said_once(sources: tuple[str, str], folder: str, places: list[str]) -> None:
+    evidence = tuple(Evidence(id=f"e{n}", source=source, line=n, offset=0, text="x") for n, source in enumerate(sources, 1))
+    named = words.Places(Diagnosis(verdict="likely", evidence=evidence))
+    assert named.folder == folder
+    assert named.named(("e1", "e2", "e2", "e9")) == places
+
+
+def test_many_places_are_counted() -> None:
+    evidence = tuple(Evidence(id=f"e{n}", source="x", line=n, offset=0, text="x") for n in range(1, 6))
+    named = words.Places(Diagnosis(verdict="likely", evidence=evidence))
+    assert named.cited(("e1", "e2", "e3")) == ["x:1", "x:2", "x:3"]
+    assert named.cited(("e1", "e2", "e3", "e4", "e5")) == ["x:1", "x:2", "3 more"]
+
+
+def test_lines_that_only_mark_the_timeline_are_not_read_again() -> None:
+    marks = (TimelineEntry(rank=0, kind="progress", text="step 1", evidence="e2"),)
+    evidence = tuple(Evidence(id=f"e{n}", source="x", line=n, offset=0, text="x") for n in (1, 2))
+    first = Initiating(rank=0, evidence=("e1",))
+    answer = Diagnosis(verdict="likely", initiating=first, evidence=evidence, timeline=marks)
+    assert [item.id for item in words.in_reading_order(answer)] == ["e1"]
+    healthy = Diagnosis(verdict="no_failure", evidence=evidence[1:], timeline=marks)
+    assert [item.id for item in words.in_reading_order(healthy)] == ["e2"]
 
 
 def test_evidence_is_read_failure_first_then_what_decides() -> None:

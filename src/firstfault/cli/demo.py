@@ -36,7 +36,7 @@ def demo(name: str | None, list_all: bool, keep: Path | None, width: int | None,
         folder = _copied(folder / name, keep)
     screen = find_screen(width=width, color=color, ascii_only=ascii_only)
     about = index[name]
-    write(f"example: {about.get('title', name)} ({about.get('made', 'bundled')})\n$ firstfault diagnose {name}\n")
+    write(f"example: {about.get('title', name)}\nmade:    {about.get('made', 'bundled')}\n$ firstfault diagnose {name}\n")
     before = Path.cwd()
     # The paths in the answer are then those of the example, not of the installation.
     os.chdir(folder)

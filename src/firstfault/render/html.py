@@ -11,6 +11,7 @@ from html import escape
 from firstfault.model.diagnosis import Alternative, Diagnosis, Fix
 from firstfault.render import safe, svg, timeline, words
 from firstfault.render.html_style import CSS
+from firstfault.render.prose import plain
 
 _SHORT_PLACE = 34
 _CODE_SPAN = re.compile(r"`([^`]+)`")
@@ -52,7 +53,7 @@ class _Page:
         self.diagnosis = diagnosis
         self.titles = titles
         self.inputs = inputs
-        self.evidence = words.by_id(diagnosis)
+        self.places = words.Places(diagnosis)
 
     def sections(self) -> list[str]:
         undetermined = self.diagnosis.verdict == "undetermined"
@@ -68,7 +69,8 @@ class _Page:
         diagnosis = self.diagnosis
         rows = []
         if diagnosis.initiating:
-            rows.append(("rank", _prose(words.who_was_first(diagnosis.initiating)) + _sure(diagnosis.initiating.certainty)))
+            certainty = _sure(diagnosis.initiating.certainty) if words.names_somebody(diagnosis.initiating) else ""
+            rows.append(("rank", _prose(words.who_was_first(diagnosis.initiating)) + certainty))
         if diagnosis.entry and diagnosis.verdict != "no_failure":
             rows.append(("cause", f"<code>{_line(diagnosis.entry)}</code>{_sure(diagnosis.verdict)}"))
         listed = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in rows)
@@ -85,7 +87,7 @@ class _Page:
             return ""
         rows = "".join(
             f"<tr><th scope='row'>{_line(lane.label)}</th><td>{_line(lane.host)}</td><td>{_line(mark.time)}</td>"
-            f"<td>{timeline.LEGEND[mark.kind]}</td><td class='log'>{_line(mark.text)}</td></tr>"
+            f"<td>{lanes.says(mark.kind)}</td><td class='log'>{_line(mark.text)}</td></tr>"
             for lane in lanes.lanes
             for mark in lane.marks
         )
@@ -112,7 +114,7 @@ class _Page:
             return ""
         asked, *later = self.diagnosis.missing
         parts = [f'<p class="lead"><code>{_line(asked.fact)}</code></p><p>{_prose(asked.why)}</p>']
-        if asked.separates:
+        if len(asked.separates) > 1:
             entries = " or ".join(f"<code>{_line(entry)}</code>" for entry in asked.separates)
             parts.append(f"<p>It decides: {entries}</p>")
         if asked.command:
@@ -128,7 +130,7 @@ class _Page:
         diagnosis = self.diagnosis
         parts = [f'<p class="lead">{_prose(diagnosis.cause)}</p>'] if diagnosis.cause else []
         if diagnosis.mechanism:
-            parts.append(f"<p>{_prose(diagnosis.mechanism)}</p>")
+            parts.append(f"<p>{_prose(plain(diagnosis.mechanism))}</p>")
         reasons = [
             f"<li>{'<strong>decisive:</strong> ' if reason.weight >= words.DECISIVE else ''}"
             f"{_prose(reason.text.rstrip('.'))}{self._cited(reason.evidence)}</li>"
@@ -173,12 +175,15 @@ class _Page:
             weight = words.weight_word(weights[item.id]) if item.id in weights else ""
             rows.append(
                 f'<tr id="{_line(item.id)}"{" class=first" if item.id in first else ""}>'
-                f'<th scope="row">{_place(f"{item.source}:{item.line}")}</th><td class="log">{_line(item.text)}</td>'
+                f'<th scope="row">{_place(self.places.of(item))}</th><td class="log">{_line(item.text)}</td>'
                 f'<td class="weight{" decisive" if weight == "decisive" else ""}">{weight}</td></tr>'
             )
         head = '<tr><th scope="col">place</th><th scope="col">text</th><th scope="col" class="weight">weighs</th></tr>'
+        folder = f'<p class="quiet">in <code>{_line(self.places.folder)}</code></p>' if self.places.folder else ""
         return _section(
-            "evidence", "Evidence", f'<table class="evidence"><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table>'
+            "evidence",
+            "Evidence",
+            f'{folder}<table class="evidence"><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table>',
         )
 
     def against(self) -> str:
@@ -204,7 +209,7 @@ class _Page:
         groups = words.collateral_groups(self.diagnosis.collateral)
         rows = []
         for group in groups:
-            places = words.places(group.evidence, self.evidence)
+            places = self.places.named(group.evidence)
             rows.append(
                 f'<tr><th scope="row">{words.ranks_text(group.ranks) if group.ranks else "the job"}</th>'
                 f"<td><code>{_line(group.entry)}</code></td><td>explained by {_prose(group.explained_by)}</td>"
@@ -237,8 +242,8 @@ class _Page:
         shown = {item.id for item in words.in_reading_order(self.diagnosis)}
         links = []
         for key in dict.fromkeys(keys):
-            if key in self.evidence:
-                place = _line(f"{self.evidence[key].source}:{self.evidence[key].line}")
+            if key in self.places.evidence:
+                place = _line(self.places.of(self.places.evidence[key]))
                 links.append(f'<a href="#{_line(key)}">{place}</a>' if key in shown else place)
         return f' <span class="place">({", ".join(links)})</span>' if links else ""
 

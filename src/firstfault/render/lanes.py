@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firstfault.render.layout import Canvas, Piece, cells, cut
 from firstfault.render.style import Glyphs, Role
-from firstfault.render.timeline import LEGEND, Kind, Lane, Timeline
+from firstfault.render.timeline import Kind, Lane, Timeline
 
 _WIDE = 100
 
@@ -134,7 +134,7 @@ def _axis(timeline: Timeline, width: int) -> str:
 def _legend(canvas: Canvas, timeline: Timeline) -> None:
     """What the signs in use mean; a sign stays with its words where the legend folds."""
     glyphs = canvas.look.glyphs
-    parts = [f"{_sign(kind, glyphs) or glyphs.busy} {LEGEND[kind]}" for kind in timeline.kinds]
+    parts = [f"{_sign(kind, glyphs) or glyphs.busy} {timeline.says(kind)}" for kind in timeline.kinds]
     if not timeline.timed:
         parts.append("in order, not to scale")
     line = ""

@@ -157,21 +157,30 @@ class Canvas:
     def labelled(
         self, label: str, text: str, *, column: int, link: str = "", role: Role = "", right: str = "", max_lines: int = 0
     ) -> None:
-        """A row of two columns: `label` on the left (above the text if it is wider), folded text, `right` at the far end."""
+        """A row of two columns: `label` on the left, folded text, `right` at the far end; a wide label stands above."""
         look = self.look
         label = look.line(label)
         right_size = cells(right) + 2 if right else 0
-        lines = fold(look.line(text), self.width - column - right_size, max_lines=max_lines, more=look.glyphs.more)
         if cells(label) > column - 4:
             for part in wrap_code(label, self.width - 2):
                 self.put(("  ", ""), (part, role, link))
-            label = ""
-        for number, line in enumerate(lines):
+            label, column = "", 6
+        for number, line in enumerate(self._folded(text, self.width - column - right_size, max_lines)):
             left = label if not number else ""
             pieces: list[Piece] = [("  ", ""), (left, role, link), (" " * (column - 2 - cells(left)), ""), (line, role)]
             if right and not number:
                 pieces += [(" " * (self.width - column - cells(line) - cells(right)), ""), (right, "dim")]
             self.put(*pieces)
+
+    def _folded(self, text: str, width: int, max_lines: int) -> list[str]:
+        """Each line of `text` folded; blank lines go."""
+        look = self.look
+        lines: list[str] = []
+        for row in look.block(text):
+            if row.strip() and not (max_lines and len(lines) >= max_lines):
+                left = max_lines - len(lines) if max_lines else 0
+                lines += fold(look.line(row), width, max_lines=left, more=look.glyphs.more)
+        return lines or [""]
 
     def code(self, lines: Iterable[tuple[str, Role]], *, indent: int = 2) -> None:
         """Lines of code or of a diff, each with its role, broken only where they must be."""

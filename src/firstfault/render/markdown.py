@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from firstfault.model.diagnosis import Diagnosis, Fix
 from firstfault.render import lanes, safe, timeline, words
 from firstfault.render.layout import Canvas
+from firstfault.render.prose import plain
 from firstfault.render.style import Look
 
 _TIMELINE_WIDTH = 80
@@ -65,7 +66,8 @@ def _verdict(diagnosis: Diagnosis) -> str:
     if diagnosis.entry and diagnosis.verdict != "no_failure":
         statements.append(f"{code(diagnosis.entry)}, cause: **{diagnosis.verdict}**")
     if diagnosis.initiating:
-        statements.append(f"{escape(words.who_was_first(diagnosis.initiating))}, rank: **{diagnosis.initiating.certainty}**")
+        certainty = f", rank: **{diagnosis.initiating.certainty}**" if words.names_somebody(diagnosis.initiating) else ""
+        statements.append(f"{escape(words.who_was_first(diagnosis.initiating))}{certainty}")
     lines += [f"- {statement}" for statement in statements]
     lines.append(f"- {' · '.join(words.what_was_read(diagnosis))}")
     return "\n".join(lines)
@@ -94,7 +96,7 @@ def _missing(diagnosis: Diagnosis, inputs: str) -> list[str]:
         return []
     asked, *later = diagnosis.missing
     parts = [f"### Missing fact: {code(asked.fact)}", escape(asked.why)]
-    if asked.separates:
+    if len(asked.separates) > 1:
         parts.append(f"It decides between {' and '.join(code(entry) for entry in asked.separates)}.")
     if asked.command:
         parts += [f"Get it{f' (costs: {escape(asked.cost)})' if asked.cost else ''}:", fence(asked.command)]
@@ -105,13 +107,13 @@ def _missing(diagnosis: Diagnosis, inputs: str) -> list[str]:
 
 
 def _why(diagnosis: Diagnosis) -> list[str]:
-    texts = [escape(text) for text in (diagnosis.cause, diagnosis.mechanism) if text]
-    evidence = words.by_id(diagnosis)
+    texts = [escape(text) for text in (diagnosis.cause, plain(diagnosis.mechanism)) if text]
+    places = words.Places(diagnosis)
     reasons = []
     for reason in sorted(diagnosis.reasons, key=lambda item: -item.weight):
-        places = ", ".join(code(place) for place in words.places(reason.evidence, evidence))
+        cited = ", ".join(code(place) for place in places.named(reason.evidence))
         decisive = "**decisive:** " if reason.weight >= words.DECISIVE else ""
-        reasons.append(f"- {decisive}{escape(reason.text.rstrip('.'))}{f' ({places})' if places else ''}")
+        reasons.append(f"- {decisive}{escape(reason.text.rstrip('.'))}{f' ({cited})' if cited else ''}")
     if not (texts or reasons):
         return []
     heading = "### What is known" if diagnosis.verdict == "undetermined" else "### Why"
@@ -142,12 +144,12 @@ def _against(diagnosis: Diagnosis) -> list[str]:
 def _others(diagnosis: Diagnosis, titles: Mapping[str, str]) -> list[str]:
     if not diagnosis.others:
         return []
-    evidence = words.by_id(diagnosis)
+    places = words.Places(diagnosis)
     lines = []
     for other in diagnosis.others:
         first = f", {escape(words.who_was_first(other.initiating))}" if other.initiating else ""
-        places = ", ".join(code(place) for place in words.places(other.evidence, evidence))
-        lines.append(f"- {escape(words.named(other.entry, titles))}: {other.verdict}{first}{f' ({places})' if places else ''}")
+        cited = ", ".join(code(place) for place in places.named(other.evidence))
+        lines.append(f"- {escape(words.named(other.entry, titles))}: {other.verdict}{first}{f' ({cited})' if cited else ''}")
     return ["### Also found, independent of the first failure", "\n".join(lines)]
 
 
@@ -155,15 +157,15 @@ def _collateral(diagnosis: Diagnosis) -> list[str]:
     groups = words.collateral_groups(diagnosis.collateral)
     if not groups:
         return []
-    evidence = words.by_id(diagnosis)
+    places = words.Places(diagnosis)
     rows = ["| where | what | explained by | first line |", "|---|---|---|---|"]
     for group in groups:
-        places = words.places(group.evidence, evidence)[:1]
+        line = places.named(group.evidence)[:1]
         cells = [
             words.ranks_text(group.ranks) if group.ranks else "the job",
             group.entry,
             group.explained_by,
-            places[0] if places else "",
+            line[0] if line else "",
         ]
         # A bar ends a cell of a table even inside a code span.
         rows.append(f"| {' | '.join(escape(cell, spans=False) for cell in cells)} |")

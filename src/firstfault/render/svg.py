@@ -6,7 +6,7 @@ from html import escape
 
 from firstfault.render import safe
 from firstfault.render.layout import cut
-from firstfault.render.timeline import LEGEND, Kind, Lane, Mark, Timeline
+from firstfault.render.timeline import Kind, Lane, Mark, Timeline
 
 _WIDTH = 912
 _LEFT = 150
@@ -98,7 +98,7 @@ def _legend(timeline: Timeline, y: int) -> list[str]:
     parts = []
     x = float(_LEFT)
     for kind in timeline.kinds:
-        text = LEGEND[kind]
+        text = timeline.says(kind)
         parts += [_sign(kind, x + 8, y - 4), f'<text class="soft" x="{x + 24}" y="{y}">{text}</text>']
         x += 24 + 7.2 * len(text) + 22
     return parts

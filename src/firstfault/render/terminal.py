@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from firstfault.model.diagnosis import Diagnosis, Fix
 from firstfault.render import lanes, timeline, words
-from firstfault.render.layout import Canvas, Piece, cells, column_for, fold
+from firstfault.render.layout import Canvas, Piece, cells, column_for, cut, fold
+from firstfault.render.prose import plain
 from firstfault.render.style import Look, Role
 
 MIN_WIDTH = 40
 _TWO_COLUMNS = 100
 _MAX_TEXT_LINES = 3
+_INSTALLED = re.compile(r'"[^"\n]*/(?:site|dist)-packages/')
+"""Where a library is installed says nothing; JSON keeps the whole path."""
 _MAX_FIX_LINES = 40
 _MAX_NOTES = 8
+_MAX_GROUPS = 6
 
 
 def render_diagnosis(
@@ -42,11 +47,12 @@ class _Report:
         self.look = canvas.look
         self.titles = titles
         self.inputs = inputs
-        self.evidence = words.by_id(diagnosis)
+        self.places = words.Places(diagnosis)
         self.shown = words.in_reading_order(diagnosis)
-        places = [f"{item.source}:{item.line}" for item in self.shown]
         groups = words.collateral_groups(diagnosis.collateral)
-        self.column = column_for([*places, *(words.ranks_text(group.ranks) for group in groups)], canvas.width)
+        self.column = column_for(
+            [*map(self.places.of, self.shown), *(words.ranks_text(group.ranks) for group in groups)], canvas.width
+        )
 
     def draw(self) -> None:
         self.read()
@@ -82,7 +88,8 @@ class _Report:
             self._dotted([diagnosis.entry, f"cause: {diagnosis.verdict}"], indent=indent)
         if diagnosis.initiating:
             initiating = diagnosis.initiating
-            self._dotted([words.who_was_first(initiating), f"rank: {initiating.certainty}"], indent=indent)
+            certainty = [f"rank: {initiating.certainty}"] if words.names_somebody(initiating) else []
+            self._dotted([words.who_was_first(initiating), *certainty], indent=indent)
 
     def candidates(self) -> None:
         """The causes between which nothing decides, before anything else is said."""
@@ -106,7 +113,7 @@ class _Report:
         if not (diagnosis.cause or diagnosis.mechanism or diagnosis.reasons):
             return
         canvas.heading("WHAT IS KNOWN" if diagnosis.verdict == "undetermined" else "WHY")
-        for text in (diagnosis.cause, diagnosis.mechanism):
+        for text in (diagnosis.cause, plain(diagnosis.mechanism)):
             if text:
                 canvas.prose(text)
                 canvas.blank()
@@ -121,15 +128,16 @@ class _Report:
         wide = canvas.width >= _TWO_COLUMNS
         weights = words.weights(self.diagnosis)
         canvas.blank()
-        pieces: list[Piece] = [("EVIDENCE", "head")]
+        folder = f"  in {cut(self.look.line(self.places.folder), canvas.width // 2)}" if self.places.folder else ""
+        pieces: list[Piece] = [("EVIDENCE", "head"), (folder, "dim")]
         if wide and weights:
-            pieces.append(("weighs".rjust(canvas.width - len("EVIDENCE")), "dim"))
+            pieces.append(("weighs".rjust(canvas.width - len("EVIDENCE") - cells(folder)), "dim"))
         canvas.put(*pieces)
         first = set(self.diagnosis.initiating.evidence) if self.diagnosis.initiating else set()
         for item in self.shown:
             canvas.labelled(
-                f"{item.source}:{item.line}",
-                item.text,
+                self.places.of(item),
+                _INSTALLED.sub('"…/', item.text),
                 column=self.column,
                 link=self.look.target(item.source, item.line),
                 role="" if item.id in first or item.id in weights else "dim",
@@ -170,15 +178,17 @@ class _Report:
         if not groups:
             return
         self.canvas.heading("COLLATERAL", "consequences: ignore these")
-        for group in groups:
+        for group in groups[:_MAX_GROUPS]:
             label = words.ranks_text(group.ranks) if group.ranks else "the job"
             if cells(label) > self.column - 4:
                 label = f"{len(group.ranks):,} ranks"
-            places = words.places(group.evidence, self.evidence)
+            places = self.places.named(group.evidence)
             where = f" ({places[0]}{f' and {len(places) - 1} more' if len(places) > 1 else ''})" if places else ""
             self.canvas.labelled(
                 label, f"{group.entry}, explained by {group.explained_by}{where}", column=self.column, role="dim", max_lines=4
             )
+        if len(groups) > _MAX_GROUPS:
+            self.canvas.prose(f"and {len(groups) - _MAX_GROUPS} more kinds: --format json lists them all", role="dim")
 
     def fix_and_verify(self) -> None:
         canvas = self.canvas
@@ -225,7 +235,7 @@ class _Report:
         rows = [
             ("get it", asked.command),
             ("costs", asked.cost),
-            ("decides", " or ".join(asked.separates)),
+            ("decides", " or ".join(asked.separates) if len(asked.separates) > 1 else ""),
             ("then", f"firstfault diagnose {self.inputs} --fact {asked.fact}=VALUE"),
             ("or", f"firstfault diagnose {self.inputs} --answer FILE"),
         ]
@@ -259,7 +269,7 @@ class _Report:
         return "-" if self.look.ascii else "·"
 
     def _cited(self, keys: Sequence[str]) -> str:
-        places = words.places(keys, self.evidence)
+        places = self.places.cited(keys)
         return f" ({', '.join(places)})" if places else ""
 
     def _part(self, width: int) -> _Report:
@@ -283,15 +293,16 @@ class _Report:
 
     def _change(self, fix: Fix) -> None:
         lines = self.look.block(fix.text.rstrip("\n"))
-        if fix.kind == "command":
+        if fix.kind != "edit":
             for text in lines:
                 self.canvas.command(text)
             return
+        diff = any(text.startswith(("+", "-")) for text in lines)
         result: list[tuple[str, Role]] = []
         for text in lines:
             if fix.applies and text.startswith(("--- ", "+++ ", "diff ", "index ")):
                 continue
-            role: Role = "added" if text.startswith("+") else "dim" if text.startswith(("@@", " ")) else ""
+            role: Role = "added" if text.startswith("+") else "dim" if diff and text.startswith(("@@", " ")) else ""
             result.append((text, role))
         if len(result) > _MAX_FIX_LINES:
             left_out = len(result) - _MAX_FIX_LINES

@@ -9,15 +9,16 @@ from typing import Literal
 
 import msgspec
 
-from firstfault.model.diagnosis import Diagnosis, TimelineEntry
+from firstfault.model.diagnosis import Certainty, Diagnosis, Initiating, TimelineEntry
 from firstfault.render.words import rank_list
 
 Kind = Literal["progress", "initiating", "collateral", "stopped", "silent", "kernel", "scheduler"]
 
 MAX_SINGLE_LANES = 8
 MAX_LANES = 12
+_FIRST = {"established": "failed first", "likely": "probably failed first", "undetermined": "first failure seen"}
 LEGEND: dict[Kind, str] = {
-    "initiating": "failed first",
+    "initiating": "first failure seen",
     "collateral": "followed",
     "stopped": "ended",
     "silent": "nothing more from here",
@@ -28,8 +29,10 @@ LEGEND: dict[Kind, str] = {
 _LABEL_CELLS = 14
 _CLOCK = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)[T ])?(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?")
 _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Warning|Failure))(?=:|\s|$)")
+_SIGNAL = re.compile(r"\b(SIG[A-Z]{2,6})\b")
+_EXIT_CODE = re.compile(r"\bexit ?code[\s:=(]{1,4}(-?\d{1,3})\b", re.IGNORECASE)
 _DIGITS = re.compile(r"\d+")
-_PREFIX = re.compile(r"\A(?:\[[^\]]{1,24}\]:?\s*)+")
+_PREFIX = re.compile(r"\A(?:\[[^\]]{1,80}\]:?\s*)+")
 _BEFORE = 0.72
 _UNSEEN = 0.4
 _PHASE: dict[Kind, float] = {
@@ -65,8 +68,11 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ended_by(self) -> str:
         """How the lane ends, in a word or two."""
-        endings = [mark for mark in self.marks if mark.kind != "progress"]
-        return short(endings[-1].text) if endings else ""
+        for kinds in (("initiating",), ("stopped",), ("collateral", "silent", "kernel", "scheduler")):
+            texts = [mark.text for mark in self.marks if mark.kind in kinds and mark.text]
+            if texts:
+                return short(texts[-1])
+        return ""
 
     @property
     def last_progress(self) -> str:
@@ -89,6 +95,11 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     ticks: tuple[Tick, ...]
     timed: bool
     hidden: int = 0
+    certainty: Certainty = "undetermined"
+
+    def says(self, kind: Kind) -> str:
+        """What a mark of that kind means in this answer."""
+        return _FIRST[self.certainty] if kind == "initiating" else LEGEND[kind]
 
     @property
     def tells(self) -> bool:
@@ -106,10 +117,12 @@ def build(diagnosis: Diagnosis) -> Timeline:
     """The timeline of an answer; no lanes if the answer has none."""
     entries = diagnosis.timeline
     scale = _Scale(entries)
+    certainty = diagnosis.initiating.certainty if diagnosis.initiating else "undetermined"
+    named = _named(diagnosis.initiating)
     by_lane: dict[tuple[int, str], list[TimelineEntry]] = {}
     for entry in entries:
         by_lane.setdefault(_lane_key(entry), []).append(entry)
-    lanes = [_lane(key, by_lane[key], scale) for key in sorted(by_lane)]
+    lanes = [_lane(key, by_lane[key], scale, named) for key in sorted(by_lane)]
     singles = [lane for lane in lanes if not lane.ranks]
     ranks = [lane for lane in lanes if lane.ranks]
     if len(ranks) > MAX_SINGLE_LANES:
@@ -118,14 +131,17 @@ def build(diagnosis: Diagnosis) -> Timeline:
         ranks = _fold(ranks, texts=False)
     kept = _first_lanes(singles, MAX_LANES // 2) + _first_lanes(ranks, MAX_LANES)
     hidden = sum(len(lane.ranks) for lane in ranks) - sum(len(lane.ranks) for lane in kept)
-    return Timeline(lanes=tuple(kept), ticks=scale.ticks, timed=scale.timed, hidden=hidden)
+    return Timeline(lanes=tuple(kept), ticks=scale.ticks, timed=scale.timed, hidden=hidden, certainty=certainty)
 
 
 def short(text: str) -> str:
-    """The name of the exception if the text begins with one, otherwise the text without its rank prefix."""
+    """The exception with which the text begins, the signal or exit code it names, or the text without its rank prefix."""
     text = _PREFIX.sub("", text, count=1)
-    found = _EXCEPTION.match(text)
-    return found[1] if found else text
+    found = _EXCEPTION.match(text) or _SIGNAL.search(text)
+    if found:
+        return found[1]
+    code = _EXIT_CODE.search(text)
+    return f"exit code {code[1]}" if code else text
 
 
 class _Scale:
@@ -177,7 +193,15 @@ def _lane_key(entry: TimelineEntry) -> tuple[int, str]:
     return -1, entry.host or "run"
 
 
-def _lane(key: tuple[int, str], entries: Iterable[TimelineEntry], scale: _Scale) -> Lane:
+def _named(initiating: Initiating | None) -> frozenset[int]:
+    """The lanes at which the answer points: its ranks; a run without ranks is lane -1."""
+    if initiating is None or initiating.certainty == "undetermined":
+        return frozenset()
+    ranks = {*initiating.ranks, *(() if initiating.rank is None else (initiating.rank,))}
+    return frozenset(ranks or {-1})
+
+
+def _lane(key: tuple[int, str], entries: Iterable[TimelineEntry], scale: _Scale, named: frozenset[int]) -> Lane:
     entries = list(entries)
     marks = sorted(
         (
@@ -191,7 +215,7 @@ def _lane(key: tuple[int, str], entries: Iterable[TimelineEntry], scale: _Scale)
         marks=tuple(marks),
         ranks=(key[0],) if key[0] >= 0 else (),
         host=next((entry.host for entry in entries if entry.host), ""),
-        first=any(mark.kind == "initiating" for mark in marks),
+        first=key[0] in named and any(mark.kind == "initiating" for mark in marks),
     )
 
 
@@ -228,8 +252,9 @@ def _label(ranks: tuple[int, ...]) -> str:
 
 
 def _first_lanes(lanes: Sequence[Lane], most: int) -> list[Lane]:
-    """At most `most` lanes in their order; those that failed first are never left out for others."""
-    chosen = sorted(range(len(lanes)), key=lambda index: (not lanes[index].first, index))[:most]
+    """At most `most` lanes in their order; a lane with a first failure is never left out for others."""
+    failed = [any(mark.kind == "initiating" for mark in lane.marks) for lane in lanes]
+    chosen = sorted(range(len(lanes)), key=lambda index: (not failed[index], index))[:most]
     return [lanes[index] for index in sorted(chosen)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -12,6 +13,8 @@ from firstfault.units import format_duration, format_size
 EXIT_CODES = {"no_failure": 0, "established": 1, "likely": 1, "undetermined": 3}
 DECISIVE = 5
 _VERDICT_WORDS = {"established": "FAILED", "likely": "FAILED", "undetermined": "UNDETERMINED", "no_failure": "NO FAILURE"}
+_MOST_CITED = 2
+_DIGITS = re.compile(r"\d+")
 _FROM_STDIN = frozenset({"-", "stdin", "<stdin>"})
 
 
@@ -75,13 +78,20 @@ def who_was_first(initiating: Initiating) -> str:
         text = f"rank {initiating.rank}{f' ({initiating.host})' if initiating.host else ''} {verb[initiating.certainty]}"
     elif initiating.host:
         text = f"it began on {initiating.host}"
+    elif initiating.certainty == "undetermined":
+        text = "which rank failed first is not known"
     else:
-        text = "the rank is not named in what was read"
+        text = "what was read names no rank"
     if initiating.time:
         text += f", at {initiating.time}"
     if initiating.attempt:
         text += f", in attempt {initiating.attempt}"
     return text
+
+
+def names_somebody(initiating: Initiating) -> bool:
+    """True if there is a rank or a host whose certainty can be told."""
+    return initiating.rank is not None or bool(initiating.ranks) or initiating.host is not None or initiating.relation != "one"
 
 
 def ranks_text(ranks: Iterable[int]) -> str:
@@ -104,19 +114,23 @@ def rank_list(numbers: Sequence[int]) -> str:
 
 
 def collateral_groups(items: Iterable[Collateral]) -> list[CollateralGroup]:
-    """Consequences of one kind and one explanation together, in the order of their first mention."""
+    """Consequences of one kind and one explanation (numbers aside) together, in the order of their first mention."""
     groups: dict[tuple[str, str], list[Collateral]] = {}
     for item in items:
-        groups.setdefault((item.entry, item.explained_by), []).append(item)
-    return [
-        CollateralGroup(
-            ranks=tuple(sorted({item.rank for item in group if item.rank is not None})),
-            entry=entry,
-            explained_by=explained_by,
-            evidence=tuple(dict.fromkeys(key for item in group for key in item.evidence)),
-        )
-        for (entry, explained_by), group in groups.items()
-    ]
+        groups.setdefault((item.entry, _DIGITS.sub("#", item.explained_by)), []).append(item)
+    return [_collateral_group(entry, group) for (entry, _), group in groups.items()]
+
+
+def _collateral_group(entry: str, group: Sequence[Collateral]) -> CollateralGroup:
+    explained_by = group[0].explained_by
+    if any(item.explained_by != explained_by for item in group):
+        explained_by += ", and alike"
+    return CollateralGroup(
+        ranks=tuple(sorted({item.rank for item in group if item.rank is not None})),
+        entry=entry,
+        explained_by=explained_by,
+        evidence=tuple(dict.fromkeys(key for item in group for key in item.evidence)),
+    )
 
 
 def by_id(diagnosis: Diagnosis) -> dict[str, Evidence]:
@@ -124,10 +138,26 @@ def by_id(diagnosis: Diagnosis) -> dict[str, Evidence]:
     return {item.id: item for item in diagnosis.evidence}
 
 
-def places(keys: Iterable[str], evidence: Mapping[str, Evidence]) -> list[str]:
-    """`file:line` of each piece of evidence, each place once."""
-    found = (evidence[key] for key in keys if key in evidence)
-    return list(dict.fromkeys(f"{item.source}:{item.line}" for item in found))
+class Places:
+    """Names lines of evidence shortly: the folder that all of them share is said once."""
+
+    def __init__(self, diagnosis: Diagnosis) -> None:
+        self.evidence = by_id(diagnosis)
+        self.folder = _common_folder({item.source for item in diagnosis.evidence})
+
+    def of(self, item: Evidence) -> str:
+        """`file:line` below the common folder."""
+        return f"{item.source[len(self.folder) :]}:{item.line}"
+
+    def named(self, keys: Iterable[str]) -> list[str]:
+        """The place of each piece of evidence, each place once."""
+        return list(dict.fromkeys(self.of(self.evidence[key]) for key in keys if key in self.evidence))
+
+    def cited(self, keys: Iterable[str]) -> list[str]:
+        """The same, and after some places only how many more there are."""
+        names = self.named(keys)
+        more = len(names) - _MOST_CITED
+        return [*names[:_MOST_CITED], f"{more} more"] if more > 1 else names
 
 
 def weights(diagnosis: Diagnosis) -> dict[str, int]:
@@ -140,11 +170,15 @@ def weights(diagnosis: Diagnosis) -> dict[str, int]:
 
 
 def in_reading_order(diagnosis: Diagnosis) -> list[Evidence]:
-    """The failure itself, then what decides, then the rest; lines that only show collateral are named there."""
+    """The failure itself, then what decides, then the rest; lines that only mark the timeline or collateral are left out."""
     weight = weights(diagnosis)
     first = diagnosis.initiating.evidence if diagnosis.initiating else ()
-    collateral = {key for item in diagnosis.collateral for key in item.evidence} - set(first) - set(weight)
-    shown = [item for item in diagnosis.evidence if item.id not in collateral]
+    others = {key for item in diagnosis.others for key in item.evidence}
+    elsewhere = {key for item in diagnosis.collateral for key in item.evidence}
+    elsewhere |= {mark.evidence for mark in diagnosis.timeline if mark.evidence}
+    elsewhere -= {*first, *weight, *others}
+    # Where nothing else is shown, as in a run without failure, the marks are the evidence.
+    shown = [item for item in diagnosis.evidence if item.id not in elsewhere] or list(diagnosis.evidence)
     return sorted(shown, key=lambda item: (item.id not in first, -weight.get(item.id, 0)))
 
 
@@ -188,6 +222,20 @@ def undecided_between(diagnosis: Diagnosis) -> str:
         return "One cause is possible, and nothing read so far confirms it:"
     words = {2: "Two", 3: "Three", 4: "Four", 5: "Five", 6: "Six"}
     return f"{words.get(count, str(count))} causes are possible:"
+
+
+def _common_folder(sources: Iterable[str]) -> str:
+    """The folder of all sources with its slash, empty if they share none."""
+    folders = [source.split("/")[:-1] for source in sources]
+    if not folders:
+        return ""
+    shared = []
+    for parts in zip(*folders, strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    folder = "/".join(shared)
+    return f"{folder}/" if folder else ""
 
 
 def _count(number: int, noun: str) -> str:

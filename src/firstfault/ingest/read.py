@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -31,6 +32,8 @@ from firstfault.scan.scanner import Scanner
 KEPT_TEXT_BYTES = 64 << 10
 """A configuration or command up to this size is kept as text, so that a fix can edit it."""
 MAX_END_CHARS = 500
+_STARTS_INSIDE = re.compile(rb"\s*(?:\[rank\d+\]: +)?(?:File \"[^\"\n]+\", line \d|\.\.\.|\xe2\x80\xa6|\[\.\.\.)")
+_SHOWS_TAIL = re.compile(rb"(?:^|[|;&$] *)tail\b")
 _QUIET_KINDS = frozenset({"environment", "nvidia_smi"})
 
 
@@ -86,6 +89,7 @@ class _Input:
             data = b""
             parts = (Part(kind=kind, start=0, stop=self._scan.size_bytes, echo=kind in ECHO_KINDS),)
         reports = [self._report(part, index, len(parts), data) for index, part in enumerate(parts)]
+        reports = _without_beginnings(reports, data)
         reports[0] = replace(reports[0], notes=(*self._notes(), *reports[0].notes))
         return reports
 
@@ -162,19 +166,21 @@ class _Input:
 
     def _source(self, part: Part, index: int, count: int, data: bytes) -> Source:
         handed = self._handed
-        complete_to = part.stop == self._scan.size_bytes
         return Source(
             id=handed.path if count == 1 else f"{handed.path}#{index + 1}",
             path=handed.path,
             kind=part.kind,
             place=self._place,
             size_bytes=part.stop - part.start,
-            lines=self._scan.lines if count == 1 else data.count(b"\n", part.start, part.stop),
-            first_line=1 + data.count(b"\n", 0, part.start) if count > 1 else 1,
+            lines=self._scan.lines if count == 1 else len(data[part.start : part.stop].splitlines()),
+            first_line=1 + data.count(b"\n", 0, part.start),
             first_offset=part.start,
-            begins=True,
-            ends=not complete_to or (self._opened.whole and self._scan.ends_with_newline),
+            ends=part.stop < self._scan.size_bytes or self._is_ended(),
         )
+
+    def _is_ended(self) -> bool:
+        """A file that stops in the middle of a line was cut or is still written; pasted text seldom ends with a newline."""
+        return self._opened.whole and (self._scan.ends_with_newline or self._handed.location is None)
 
     def _stretches(self, part: Part, label: Label) -> list[list[Line]]:
         stretches = []
@@ -223,6 +229,18 @@ def _read_error_file(handed: Handed, opened: Opened, pack: Pack, scanner: Scanne
         ranks=() if file.place.rank is None else (file.place.rank,),
         notes=(*opened.notes, *file.notes),
     )
+
+
+def _without_beginnings(reports: list[SourceReport], data: bytes) -> list[SourceReport]:
+    """The reports, with `begins` false for output that starts in the middle: behind `tail`, or with a cut traceback."""
+    for index, report in enumerate(reports):
+        source = report.source
+        start = source.first_offset
+        command = reports[index - 1].source if index and source.kind == "log" else None
+        typed = data[command.first_offset : start] if command is not None and command.kind == "command" else b""
+        if source.kind in ("log", "unknown") and (_STARTS_INSIDE.match(data, start) or _SHOWS_TAIL.search(typed)):
+            reports[index] = replace(report, source=replace(source, begins=False))
+    return reports
 
 
 def _placed(line: Line, place: Place) -> Line:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import get_character_cell_size
 
+from firstfault.render import layout
 from firstfault.render.layout import Canvas, cells, column_for, cut, fold, wrap_code, wrap_command
 from firstfault.render.style import Look
 
@@ -80,6 +82,12 @@ def test_two_canvases_stand_beside_each_other() -> None:
     right.put(("right", ""))
     canvas.beside(left, right)
     assert canvas.text() == "left" + " " * 17 + "right\nmore\n"
+
+
+def test_the_characters_counted_without_tables_are_narrow() -> None:
+    narrow = [chr(code) for code in range(0x20, 0x3000) if layout._NARROW.fullmatch(chr(code))]
+    assert len(narrow) > 1000
+    assert [character for character in narrow if get_character_cell_size(character) != 1] == []
 
 
 def test_one_long_label_does_not_push_the_column() -> None:

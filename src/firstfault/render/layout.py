@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from firstfault.render.style import Look, Role
 
-_OWN_SIGNS = str.maketrans(dict.fromkeys("◆◇✗▶▲━─…·×≤≥→–—", "x"))
+_NARROW = re.compile("[ -~\u00a0-\u00ac\u00ae-\u02ff\u2010-\u2027\u2030-\u205e\u2190-\u22ff\u2500-\u25fc✗]*")
+"""Characters of one column, so that the tables of widths are loaded only for texts that need them."""
+
 _BREAK_AFTER = frozenset("/,_=.&?-:;")
 PROSE_WIDTH = 96
 """Longer lines of prose are hard to read, however wide the terminal is."""
@@ -16,7 +19,7 @@ Piece = tuple[str, Role] | tuple[str, Role, str]
 
 def cells(text: str) -> int:
     """Columns that `text` takes at most: joined emoji count as their parts, since terminals differ there."""
-    if text.isascii() or text.translate(_OWN_SIGNS).isascii():
+    if text.isascii() or _NARROW.fullmatch(text):
         return len(text)
     from rich.cells import get_character_cell_size
 

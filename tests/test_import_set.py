@@ -1,0 +1,72 @@
+"""The modules that the command line imports: the cold start is kept by what is not there, not by a stop-watch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCES = Path(__file__).resolve().parents[1] / "src"
+NEVER = {
+    *("torch", "numpy", "asyncio", "pydantic", "sqlalchemy", "importlib.metadata", "http.server", "http.client", "ssl"),
+    *("rich.console", "rich.markdown", "pygments", "unittest", "concurrent.futures", "multiprocessing"),
+}
+PASTE = """\
+Traceback (most recent call last):
+  File "/home/user/project/train.py", line 88, in main
+    optimizer.step()
+  File "/opt/venv/lib/python3.11/site-packages/torch/optim/adam.py", line 178, in _init_group
+    state["exp_avg"] = torch.zeros_like(
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 594.00 MiB. GPU 0 has a total capacity of 23.69 GiB of which \
+512.00 MiB is free.
+"""
+
+
+def _imported(*arguments: str, stdin: str = "") -> set[str]:
+    """The modules that a whole run imports beyond those of a bare interpreter."""
+    script = (
+        "import sys\nbefore = set(sys.modules)\nfrom firstfault.cli.main import run\n"
+        f"code = run({list(arguments)!r})\nsys.stdout.flush()\n"
+        "print('\\n'.join(sorted(set(sys.modules) - before)), file=sys.stderr)\nsys.exit(0 if code in (0, 1, 3) else code)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(SOURCES)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=stdin, capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())
+
+
+def test_the_version_imports_next_to_nothing() -> None:
+    names = _imported("--version")
+    assert {name for name in names if name.startswith("firstfault")} <= {
+        "firstfault",
+        "firstfault.cli",
+        "firstfault.cli.main",
+        "firstfault.version",
+    }
+    assert not names & {"click", "msgspec", "rich", "yaml"}
+
+
+def test_help_imports_no_command() -> None:
+    names = _imported("--help")
+    assert not names & NEVER
+    assert not {name for name in names if name.startswith(("firstfault.engine", "firstfault.ingest", "firstfault.knowledge"))}
+
+
+def test_a_paste_imports_nothing_heavy() -> None:
+    names = _imported("-", stdin=PASTE * 8)
+    assert "firstfault.render.terminal" in names
+    assert not names & NEVER
+    assert not names & {"rich", "yaml", "tomllib", "firstfault.render.html", "firstfault.render.markdown"}
+
+
+def test_no_format_imports_more_than_it_needs() -> None:
+    names = _imported("--format", "json", "-", stdin=PASTE)
+    assert not names & NEVER
+    assert not {name for name in names if name.startswith("firstfault.render.")} - {
+        "firstfault.render.json",
+        "firstfault.render.safe",
+        "firstfault.render.words",
+    }

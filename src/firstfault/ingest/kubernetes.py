@@ -80,6 +80,7 @@ class _Pods:
             if row["status"] in _STOPS:
                 self._stops.append((_STOPS[row["status"]], span))
             elif row["status"] == "OOMKilled":
+                self._oom.append(span)
                 self._pod, self._reason, self._ended = row["name"], "OOMKilled", (-9, line)
                 self.close()
 

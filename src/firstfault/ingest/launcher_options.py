@@ -26,8 +26,8 @@ FLAGS = {
             "--multi_gpu", "--cpu", "--tpu", "--mps", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--use_xpu",
             "--quiet", "-q", "--debug", "--module", "-m", "--no_python", "--same_network", "--enable_cpu_affinity",
             "--tpu_cluster", "--no_tpu_cluster", "--tpu_use_cluster", "--tpu_use_sudo", "--downcast_bf16",
-            "--dynamo_use_fullgraph", "--dynamo_use_dynamic", "--dynamo_use_regional_compilation", "--use_parallelism_config", "--fp16",
-            "--use_mps_device", "--ipex",
+            "--dynamo_use_fullgraph", "--dynamo_use_dynamic", "--dynamo_use_regional_compilation", "--use_parallelism_config",
+            "--fp16", "--use_mps_device", "--ipex",
         }
     ),
     "torchrun": frozenset(

@@ -34,7 +34,9 @@ def investigate(bundle: Bundle, pack: Pack, answers: Mapping[str, str] = _NO_ANS
     aligned = align(bundle)
     attribution = attribute(aligned, pack.causal)
     known = Known(derive(aligned, attribution, pack, answered), aligned, attribution, pack)
-    shows_output = any(report.source.kind in OUTPUT_KINDS for report in bundle.reports)
+    # A command whose plan is known says what will happen; a file of settings alone says nothing of any run.
+    planned = known.value("launch.command") is not None and known.value("launch.processes") is not None
+    shows_output = planned or any(report.source.kind in OUTPUT_KINDS for report in bundle.reports)
     walked = walk(known, pack, attribution, shows_output=shows_output)
     first = attribution.initiating[0].span.source if attribution.initiating else None
     blanks = Blanks(known, bundle, first)

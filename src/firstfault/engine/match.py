@@ -231,7 +231,10 @@ def _finished(
 
 def _establishes(finding: Candidate, siblings: Sequence[Candidate], attribution: Attribution) -> bool:
     """True if nothing speaks against it, nothing as close is open, and the initiating event itself is not in doubt."""
-    if finding.against or finding.entry.fallback:
+    if finding.against:
+        return False
+    # Who reported something is seen at once; that it is the cause takes evidence beyond the report.
+    if finding.entry.fallback and all(condition in finding.entry.requires for condition in finding.decisive):
         return False
     if (
         attribution.fault_class not in _NO_FAULT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, get_args
 
 from firstfault.knowledge.expression import parse
@@ -35,14 +36,16 @@ def missing_facts(walk: Walk, known: Known, pack: Pack, blanks: Blanks) -> tuple
     if walk.verdict in {"established", "no_failure"}:
         return ()
     deciding: dict[str, dict[str, None]] = {}
+    required: Counter[str] = Counter()
     for candidate in walk.open:
+        required.update(_names(candidate.entry.requires, candidate, known))
         for name in _open_names(candidate, known):
             deciding.setdefault(name, {})[candidate.entry.id] = None
     finding = walk.finding
     facts = [pack.facts[name] for name in _askable(deciding, known, pack)]
-    # A fact that only one of several open entries asks for separates it from all the others.
+    # What entries require decides more of them than what would only support or exclude one.
     order = {name: index for index, name in enumerate(deciding)}
-    facts.sort(key=lambda spec: (_COSTS[spec.cost], -len(deciding[spec.name]), order[spec.name]))
+    facts.sort(key=lambda s: (_COSTS[s.cost], -required[s.name], -len(deciding[s.name]), order[s.name]))
     if walk.only_collateral or finding is None:
         names = _behind(known) if walk.only_collateral or known.value("fault.class") in {"none", "silent"} else _WITHOUT_ENTRY
         front = [pack.facts[name] for name in names if name in pack.facts and not _is_settled(name, known)]
@@ -52,21 +55,21 @@ def missing_facts(walk: Walk, known: Known, pack: Pack, blanks: Blanks) -> tuple
 
 def _open_names(candidate: Candidate, known: Known) -> Iterator[str]:
     """Unknown facts that could make, break or decide `candidate`, its requirements first."""
-    for condition in _that_decide(candidate):
-        yield from sorted(parse(condition.if_).unknowns(known))
-
-
-def _that_decide(candidate: Candidate) -> Iterator[Condition]:
-    unknown = set(map(id, candidate.unknown))
     entry = candidate.entry
-    for condition in (
+    deciding = (
         *entry.requires,
         *(c for c in entry.against if c.veto),
         *(c for c in entry.evidence if c.decisive),
         *(c for c in entry.evidence if not c.decisive and c.weight >= 3),
-    ):
+    )
+    return _names(deciding, candidate, known)
+
+
+def _names(conditions: Iterable[Condition], candidate: Candidate, known: Known) -> Iterator[str]:
+    unknown = set(map(id, candidate.unknown))
+    for condition in conditions:
         if id(condition) in unknown:
-            yield condition
+            yield from sorted(parse(condition.if_).unknowns(known))
 
 
 def _askable(names: Iterable[str], known: Known, pack: Pack) -> Iterator[str]:

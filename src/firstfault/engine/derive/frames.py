@@ -163,7 +163,7 @@ def _phase(frames: Sequence[Frame]) -> tuple[str | None, Frame | None]:
             return "forward", frame
     # A module was called, and everything below its call is code of the model.
     for index in range(len(frames) - 1, -1, -1):
-        if forward[index]:
+        if forward[index] or _matches(table.FORWARD_CALL, frames[index]):
             return "forward", frames[-1]
     return None, None
 

@@ -23,6 +23,7 @@ PRODUCES = (
 )
 _CONSOLES = frozenset({"elastic", "accelerate", "deepspeed", "spawn"})
 _SIGNAL_CLASSES = {"exit_sigkill": 9, "exit_sigterm": 15, "exit_sighup": 1, "keyboard_interrupt": 2}
+_LAUNCHER_CLASSES = frozenset({"launcher_report", "launcher_sigterm"})
 _AT_ONCE_S = 5.0
 
 
@@ -104,7 +105,8 @@ def _victim(scope: Scope, exits: list[ProcessExit]) -> Iterator[Fact]:
     killed = [exit_ for exit_ in exits if exit_.reporter == "kernel" and exit_.place.pid is not None]
     if not killed:
         return
-    ranks = {exit_.place.pid for exit_ in exits if exit_.reporter != "kernel" and exit_.place.pid is not None}
+    ranks: set[object] = {exit_.place.pid for exit_ in exits if exit_.reporter != "kernel" and exit_.place.pid is not None}
+    ranks |= {event.captures.get("pid") for event in scope.aligned.events if event.fault_class in _LAUNCHER_CLASSES}
     workers = {event.captures.get("pid") for event in scope.aligned.events if event.fault_class == "dataloader_worker_killed"}
     for exit_ in killed:
         if exit_.place.pid in ranks or exit_.place.pid in workers:

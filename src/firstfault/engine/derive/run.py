@@ -63,6 +63,8 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
     aligned = scope.aligned
     if aligned.world_size is not None:
         yield Fact(name="run.world_size", value=aligned.world_size, origin="ranks of the run", basis="derived")
+    elif len(aligned.ranks) > 1:
+        yield Fact(name="run.world_size", value=max(aligned.ranks) + 1, origin="highest rank seen", basis="derived")
     if aligned.attempts:
         yield Fact(name="run.attempts", value=len(aligned.attempts), origin="attempts in the bundle", basis="derived")
     furthest = _furthest(scope)

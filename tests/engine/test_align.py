@@ -113,3 +113,32 @@ def test_error_after_the_wait_began_is_not_what_was_waited_for():
     error = Log("rank-1.log", rank=1, host="a").fault("cuda_error", at=900)
     found = attributed(2, timed_out(0, "a", 1000, 5), error)
     assert not any("earlier" in one.rule for one in found.collateral)
+
+
+def test_log_in_which_one_rank_labels_its_lines_is_that_ranks():
+    logs = [Log(f"worker-{rank}.log").fault("peer_lost", rank=rank).fault("native_signal") for rank in (0, 1)]
+    assert [event.place.rank for event in aligned(2, *logs).events] == [0, 0, 1, 1]
+    alone = Log("console.log").fault("peer_lost", rank=0).fault("native_signal")
+    assert [event.place.rank for event in aligned(2, alone).events] == [0, None]
+    named = Log("rank-0.log", rank=0).fault("peer_lost")
+    other = Log("console-2.log").fault("peer_lost", rank=1)
+    assert [event.place.rank for event in aligned(2, alone, other, named).events][:2] == [0, None]
+
+
+def test_container_end_belongs_to_the_rank_of_its_host():
+    log = Log("worker-2.log", host="worker-2").note("nccl.communicator", rank=2)
+    pod = Log("describe.txt", host="worker-2", kind="kubernetes").exit(-9, reporter="kubernetes")
+    assert [e.place.rank for e in aligned(3, log, pod).events if e.fault_class] == [2]
+
+
+def test_deepspeed_signals_its_processes_in_the_order_of_their_ranks():
+    console = Log("console.log")
+    for pid in (50010, 50011, 50012):
+        console.exit(None, pid=pid, told=True, reporter="deepspeed")
+    assert aligned(None, console).rank_map.rank_of_pid(50012) == 2
+
+
+def test_launchers_account_counts_the_processes():
+    console = Log("console.log").exit(-15, pid=10, told=True).exit(-15, pid=11, told=True).exit(1, rank=0, pid=12)
+    assert aligned(None, console).world_size == 3
+    assert aligned(None, console.note("launcher.restarts_workers")).world_size is None

@@ -224,3 +224,48 @@ def test_errors_after_a_stop_by_the_launcher_in_time_are_its_consequence():
     found = attributed(2, console, log)
     assert (found.fault_class, found.rank) == ("exit_sigkill", 0)
     assert any("the launcher stopped this process" in one.rule for one in found.collateral)
+
+
+def test_interrupt_that_the_launcher_passes_on():
+    console = Log("console.log").fault("keyboard_interrupt", name="launcher.interrupted")
+    for pid in (10, 11):
+        console.exit(-2, pid=pid, told=True)
+    console.fault("peer_lost", rank=0).fault("keyboard_interrupt", rank=1)
+    found = attributed(2, console)
+    assert (found.fault_class, found.rank) == ("keyboard_interrupt", None)
+
+
+def test_pid_in_a_caught_signal_is_that_ranks_own():
+    console = Log("console.log").exit(-15, pid=77, told=True).exit(1, rank=0, pid=70)
+    logs = [Log("0/error.json", rank=0, kind="error_file").fault("collective_timeout", named_rank=1)]
+    logs.append(Log("1/error.json", rank=1, kind="error_file").fault("exit_sigterm", name="process.got_signal", pid=77))
+    found = attributed(2, console, *logs)
+    assert (found.fault_class, found.rank, found.certainty) == ("collective_timeout", 1, "likely")
+
+
+def test_what_was_thrown_counts_before_terminate():
+    log = Log("rank-2.log", rank=2).fault("native_signal", "terminate called", name="native.terminate")
+    log.fault("collective_mismatch", "what(): enforce fail")
+    assert attributed(3, log).fault_class == "collective_mismatch"
+
+
+def test_stronger_class_counts_on_one_line():
+    log = Log("rank-3.log", rank=3).fault("nccl_error", "NCCL WARN Cuda failure 2 'out of memory'")
+    log.lines -= 1
+    log.fault("device_oom", "NCCL WARN Cuda failure 2 'out of memory'")
+    assert attributed(4, log).fault_class == "device_oom"
+
+
+def test_several_kernel_lines_about_one_kill_are_one_incident():
+    console = Log("console.log").exit(-9, rank=7, pid=50017).exit(-15, rank=0, pid=50010, told=True)
+    kernel = Log("dmesg.txt", kind="kernel").fault("host_oom_kill", "oom-kill:constraint=", pid=50017)
+    found = attributed(8, console, kernel.fault("host_oom_kill", "Out of memory: Killed process", pid=50017))
+    assert [event.text for event in found.initiating] == ["oom-kill:constraint=", "Out of memory: Killed process"]
+    assert (found.independent, found.certainty) == ((), "established")
+
+
+def test_unlabelled_copy_of_a_ranks_exception_is_no_second_failure():
+    console = Log("console.log").raises("KeyError: 'x'").fault("peer_lost", rank=0).fault("peer_lost", rank=1)
+    own = Log("rank-3.log", rank=3).raises("KeyError: 'x'")
+    found = attributed(4, console, own)
+    assert (found.rank, found.independent) == (3, ())

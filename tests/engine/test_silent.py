@@ -125,3 +125,15 @@ def test_only_silent_rank_that_was_heard_comes_before_those_of_which_nothing_is_
     for pid in range(4):
         console.exit(-15, pid=100 + pid, told=True)
     assert attributed(16, *logs, console).rank is None
+
+
+def test_silent_rank_that_the_launcher_did_not_stop_is_suspected_before_those_it_stopped():
+    logs = rank_logs(4)
+    logs[0].fault("peer_lost")
+    console = Log("console.log", ends=False)
+    for rank in (1, 2):
+        logs[rank].steps(3)
+        console.exit(-15, rank=rank, pid=10 + rank, told=True)
+    logs[3].steps(3)
+    found = attributed(4, *logs, console)
+    assert (found.fault_class, found.rank) == ("peer_lost", 3)

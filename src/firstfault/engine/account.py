@@ -69,43 +69,54 @@ def account_for(
     carried = _carried_over(roots, before, causal)
     left = [fault for fault in roots if fault not in {effect for effect, _, _ in carried} and not _implied(fault, told, nodes)]
     strong = _seen_rather_than_inferred([fault for fault in left if fault.tier > 1])
-    sentences = [(effect, root, why_consequence(link, root)) for effect, root, link in explained]
+    placed = {fault: _with_rank(fault, links, nodes, aligned) for fault in strong}
+    sentences = [
+        (effect, placed.get(root, root), why_consequence(link, placed.get(root, root))) for effect, root, link in explained
+    ]
     sentences += carried
     if strong:
-        return _own_account(strong, left, nodes, streams, sentences, links, aligned, told)
+        return _own_account(placed, left, nodes, streams, sentences, aligned, told)
     return _consequences_only(left or roots, nodes, streams, sentences, aligned, told, suspicion)
 
 
 def _own_account(
-    strong: Sequence[Fault],
+    placed: dict[Fault, Fault],
     left: Sequence[Fault],
     nodes: Sequence[Fault],
     streams: Sequence[Stream],
     sentences: list[tuple[Fault, Fault, str]],
-    links: dict[Fault, Link],
     aligned: Aligned,
     told: Collection[int],
 ) -> Account:
-    top = max(fault.tier for fault in strong)
-    roots = [_with_rank(fault, links, nodes, aligned) for fault in strong if fault.tier == top]
+    top = max(fault.tier for fault in placed)
+    roots = [fault for fault in placed.values() if fault.tier == top]
     choice = choose(roots, aligned, told)
-    chosen = {id(fault.event) for fault in choice.initiating} | {id(f.event) for f in roots if f.rank in choice.ranks}
-    others = [fault for fault in left if id(fault.event) not in {id(f.event) for f in choice.initiating}]
     first = choice.initiating[0]
-    echoes = [f for f in others if f.fault_class in _TALK or f.tier == 1 or id(f.event) in chosen]
-    independent = [f for f in others if f not in echoes]
+    others = [placed.get(fault, fault) for fault in left]
+    others = [fault for fault in others if fault not in choice.initiating]
+    same = [fault for fault in others if _same_incident(fault, first)]
+    echoes = [f for f in others if f not in same and (f.fault_class in _TALK or f.tier == 1 or f.rank in choice.ranks)]
+    independent = [fault for fault in others if fault not in same and fault not in echoes]
     sentences += [(f, first, why_follower(first) if f.rank == first.rank else subject(first)) for f in echoes]
     sentences += _followers(streams)
     certainty = choice.certainty
     if certainty == "established" and (any(f.tier > 1 for f in independent) or _unseen(aligned, nodes)):
         certainty = "likely"
+    initiating = (*choice.initiating, *same)
     return Account(
-        choice=msgspec.structs.replace(choice, certainty=certainty, reason=_reason(choice, nodes)),
+        choice=msgspec.structs.replace(choice, initiating=initiating, certainty=certainty, reason=_reason(choice, nodes)),
         own=True,
         explained=tuple(sentences),
         independent=tuple(independent),
         symmetric=_symmetric(choice, aligned),
     )
+
+
+def _same_incident(fault: Fault, first: Fault) -> bool:
+    """The kernel prints several lines about one kill or one fault of a GPU."""
+    if fault.fault_class != first.fault_class or fault.fault_class not in _EVIDENCE:
+        return False
+    return fault.host == first.host and (fault.rank is None or first.rank is None or fault.rank == first.rank)
 
 
 def _consequences_only(
@@ -238,7 +249,7 @@ def _symmetric(choice: Choice, aligned: Aligned) -> bool | None:
 def _unseen(aligned: Aligned, nodes: Iterable[Fault]) -> bool:
     """True if some rank of the world left no trace and no combined log stands for it."""
     seen = {rank for rank in (*aligned.ranks, *(fault.rank for fault in nodes)) if rank is not None}
-    world = aligned.world_size or max(seen, default=0) + 1
+    world = aligned.world_size or max(seen, default=-1) + 1
     combined = any(
         len(report.ranks) > 1 or report.exits for report in aligned.bundle.reports if report.source.place.rank is None
     )

@@ -9,7 +9,7 @@ import msgspec
 
 from firstfault.engine.account import Account, account_for
 from firstfault.engine.align import Aligned
-from firstfault.engine.classes import Fault, read_faults
+from firstfault.engine.classes import Fault, read_faults, without_unlabelled_copies
 from firstfault.engine.recovery import recovered_faults, run_finished
 from firstfault.engine.silent import Suspicion
 from firstfault.knowledge.schema import CausalTable
@@ -68,7 +68,7 @@ def attribute(aligned: Aligned, causal: CausalTable, *, suspicion: Suspicion | N
     `suspicion` is what an analysis of the ranks' collectives says of the one that did not arrive; without it, silent and
     missing ranks are suspected.
     """
-    faults = read_faults(aligned, causal)
+    faults = without_unlabelled_copies(read_faults(aligned, causal))
     recovered = recovered_faults(faults, aligned)
     finished = run_finished(aligned)
     survived = tuple(fault.event for fault in faults if fault in recovered)
@@ -93,12 +93,11 @@ def _failed(live: Sequence[Fault], finished: bool) -> bool:
 
 
 def _stops_short(aligned: Aligned) -> bool:
-    """True if training was going on and its end is not in the bundle."""
-    if not aligned.progress:
-        return False
-    cut = any(not report.source.ends for report in aligned.bundle.reports if report.progress)
-    unfinished = any(p.total_steps and p.last_step is not None and p.last_step < p.total_steps - 1 for p in aligned.progress)
-    return cut or unfinished
+    """True if training was going on where a log breaks off in the middle of a line.
+
+    A last step below the printed total says nothing: loops are left early, and bars of validation are steps too.
+    """
+    return any(report.progress and not report.source.ends for report in aligned.bundle.reports)
 
 
 def _accounts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -99,6 +100,12 @@ def read_faults(aligned: Aligned, causal: CausalTable) -> list[Fault]:
             )
         )
     return faults
+
+
+def without_unlabelled_copies(faults: Sequence[Fault]) -> list[Fault]:
+    """Leave out lines without a rank that a rank printed too: a combined log shows them without their label."""
+    labelled = {(f.event.place.attempt, f.fault_class, f.shape) for f in faults if f.rank is not None and not f.is_exit}
+    return [f for f in faults if f.rank is not None or (f.event.place.attempt, f.fault_class, f.shape) not in labelled]
 
 
 def shape_of(event: Event, traceback: Traceback | None) -> str:

@@ -16,6 +16,7 @@ _WORLD_CAPTURES = ("world_size", "nranks")
 _PROCESS_OPTIONS = ("--nproc-per-node", "--nproc_per_node", "--num_processes", "--num-processes")
 _NODE_OPTIONS = ("--nnodes", "--num_machines", "--num-machines")
 _COMMUNICATOR = "nccl.communicator"
+_CAUGHT_SIGNAL = "process.got_signal"
 _RESTART = "launcher.restarts_workers"
 _LAUNCHERS = ("elastic", "spawn", "deepspeed")
 MAX_RANKS = 1 << 17
@@ -120,7 +121,7 @@ def exit_place(found: ProcessExit) -> Place:
 def _places(report: SourceReport) -> Iterator[Place]:
     yield report.source.place
     for event in report.events:
-        yield _named_in_communicator(event)
+        yield _named_in_text(event)
     for found in report.exits:
         yield exit_place(found)
     yield from _in_launch_order(report)
@@ -130,12 +131,14 @@ def _places(report: SourceReport) -> Iterator[Place]:
         yield end.place
 
 
-def _named_in_communicator(event: Event) -> Place:
-    """NCCL says which rank it set up; behind its own prefix of host and pid that line maps the process."""
-    rank = event.captures.get("rank")
-    if event.name != _COMMUNICATOR or event.place.rank is not None or not isinstance(rank, int):
-        return event.place
-    return msgspec.structs.replace(event.place, rank=rank)
+def _named_in_text(event: Event) -> Place:
+    """Lines that name their own process: NCCL the rank behind its prefix of host and pid, a caught signal the pid of a rank."""
+    rank, pid = event.captures.get("rank"), event.captures.get("pid")
+    if event.name == _COMMUNICATOR and event.place.rank is None and isinstance(rank, int):
+        return msgspec.structs.replace(event.place, rank=rank)
+    if event.name == _CAUGHT_SIGNAL and event.place.pid is None and isinstance(pid, int):
+        return msgspec.structs.replace(event.place, pid=pid)
+    return event.place
 
 
 def _in_launch_order(report: SourceReport) -> Iterator[Place]:
@@ -150,15 +153,16 @@ def _in_launch_order(report: SourceReport) -> Iterator[Place]:
 def _source_ranks(bundle: Bundle, first_ranks: dict[str | None, int]) -> dict[str, int]:
     """Logs in which one rank only labels its lines, and no launcher speaks: the other lines are that rank's too."""
     found: dict[str, int] = {}
+    named = {report.source.place.rank for report in bundle.reports}
     for report in bundle.reports:
         if report.source.kind != "log" or report.exits:
             continue
         places = (_located(place, first_ranks) for place in _places(report))
         ranks = {place.rank for place in places if place.rank is not None} | set(report.ranks)
-        if len(ranks) == 1:
+        if len(ranks) == 1 and not ranks & named:
             found[report.source.id] = next(iter(ranks))
-    # A single log with one label may hold the lines of all ranks.
-    return found if len(set(found.values())) > 1 else {}
+    # A single log with one label may hold the lines of all ranks, and so may two logs with the same label.
+    return found if len(found) > 1 and len(set(found.values())) == len(found) else {}
 
 
 def _located(place: Place, first_ranks: dict[str | None, int]) -> Place:
@@ -208,7 +212,7 @@ def _buses(bundle: Bundle, pids: dict[tuple[str | None, int], int]) -> dict[tupl
     several: set[tuple[str | None, str]] = set()
     for event in _events(bundle):
         bus, pid = event.captures.get("bus"), event.captures.get("pid")
-        rank = _named_in_communicator(event).rank
+        rank = _named_in_text(event).rank
         if rank is None and isinstance(pid, int):
             rank = pids.get((event.place.host, pid), pids.get((None, pid)))
         if bus is None or rank is None:

@@ -34,6 +34,8 @@ def suspect(aligned: Aligned, faults: Sequence[Fault], told_ranks: Collection[in
     """
     speaking = {f.rank for f in faults if f.rank is not None and f.fault_class not in _SAYS_NOTHING}
     silent = silent_ranks(aligned, speaking)
+    # A rank that the launcher had to stop was alive: one that it neither stopped nor saw fail is more suspicious.
+    silent = tuple(rank for rank in silent if rank not in told_ranks) or silent
     pointed = named_rank(faults, aligned.world_size)
     if pointed is not None and (pointed in silent or not silent):
         return Suspicion(ranks=(pointed,), reason=f"the other ranks name rank {pointed}", alive=pointed in told_ranks)

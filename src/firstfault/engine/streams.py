@@ -26,6 +26,7 @@ FREE = frozenset(
         "step_teardown",
     }
 )
+WHAT_LINES = 2
 _LEFT_ALIVE = frozenset({"collective_timeout", "peer_lost", "store_timeout"})
 
 StreamKey = tuple[int | None, int | None, str]
@@ -75,16 +76,23 @@ def split_streams(faults: Iterable[Fault], aligned: Aligned) -> tuple[list[Strea
     return streams, free
 
 
-def _position(fault: Fault, index: int, source: Source | None) -> tuple[int, int, int]:
-    """The rank's own stderr first, then its other files, the launcher's combined log, and exit codes last."""
-    if fault.is_exit or fault.kernel:
-        return 4, index, fault.event.span.offset
+def _position(fault: Fault, index: int, source: Source | None) -> tuple[int, int, int, int, int]:
+    """The rank's own stderr first, then its other files, the launcher's combined log, and exit codes last.
+
+    On one line the stronger class counts.
+    """
     own = source is not None and (source.place.rank is not None or source.place.local_rank is not None)
-    if source is None or not own:
-        return 3, index, fault.event.span.offset
-    if source.kind == "error_file":
-        return 2, index, fault.event.span.offset
-    return 1 if "stdout" in source.path else 0, index, fault.event.span.offset
+    if fault.is_exit or fault.kernel:
+        order = 4
+    elif source is None or not own:
+        order = 3
+    elif source.kind == "error_file":
+        order = 2
+    else:
+        order = 1 if "stdout" in source.path else 0
+    # `terminate called after throwing` is followed by the line that says what was thrown.
+    line = fault.event.span.line + (WHAT_LINES if fault.event.name == "native.terminate" else 0)
+    return order, index, line, -fault.tier, -fault.weight
 
 
 def _head(faults: Sequence[Fault], anonymous: bool) -> Fault:

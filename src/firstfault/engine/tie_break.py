@@ -38,7 +38,7 @@ def choose(roots: Sequence[Fault], aligned: Aligned, told_ranks: Collection[int]
     pointing = [fault for fault in roots if fault.fault_class in _NAMES_ANOTHER]
     if pointing and len(pointing) == len(roots):
         return _pointed_at(roots, aligned)
-    if all(fault.fault_class == "non_finite" for fault in roots) and aligned.world_size != 1:
+    if all(fault.fault_class == "non_finite" for fault in roots) and _several_processes(aligned):
         return _spread(roots, aligned)
     if len({fault.rank for fault in roots}) == 1:
         return _one_or_pair(_strongest(roots))
@@ -66,6 +66,10 @@ def _one_or_pair(fault: Fault) -> Choice:
     ranks = tuple(sorted({other, fault.rank or 0}))
     reason = f"the text names rank {ranks[0]} and rank {ranks[1]} alike"
     return Choice(initiating=(fault,), ranks=ranks, relation="several", certainty="likely", reason=reason)
+
+
+def _several_processes(aligned: Aligned) -> bool:
+    return (aligned.world_size or max(aligned.ranks, default=0) + 1) > 1
 
 
 def _spread(faults: Sequence[Fault], aligned: Aligned) -> Choice:

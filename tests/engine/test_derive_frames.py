@@ -1,4 +1,4 @@
-"""The frame classifier: stage by the outermost frame, phase and consumer by the innermost, unknown where the inner side was cut."""
+"""The frame classifier: stage by the outermost frame, phase and consumer by the innermost, unknown where it was cut."""
 
 from __future__ import annotations
 

@@ -32,11 +32,35 @@ def config(text, family, key, line, *, path="conf/run.yaml", kind="accelerate_co
 @pytest.mark.parametrize(
     ("text", "family", "key", "line", "value", "removed", "added"),
     [
-        (YAML, "accelerate", "distributed_type", 3, "MULTI_GPU", '-distributed_type: "NO"   # one', "+distributed_type: MULTI_GPU   # one"),
+        (
+            YAML,
+            "accelerate",
+            "distributed_type",
+            3,
+            "MULTI_GPU",
+            '-distributed_type: "NO"   # one',
+            "+distributed_type: MULTI_GPU   # one",
+        ),
         (YAML, "accelerate", "distributed_type", 3, "NO", '-distributed_type: "NO"', "+distributed_type: 'NO'   # one"),
         (JSON, "deepspeed", "zero_optimization.stage", 3, "3", '-    "stage": 2,', '+    "stage": 3,'),
-        (SHELL, "command", "--num_processes", 3, "1", "-accelerate launch --num_processes 4", "+accelerate launch --num_processes 1 train"),
-        (SHELL, "environment", "CUDA_VISIBLE_DEVICES", 2, "0", "-export CUDA_VISIBLE_DEVICES=0,1", "+export CUDA_VISIBLE_DEVICES=0\n"),
+        (
+            SHELL,
+            "command",
+            "--num_processes",
+            3,
+            "1",
+            "-accelerate launch --num_processes 4",
+            "+accelerate launch --num_processes 1 train",
+        ),
+        (
+            SHELL,
+            "environment",
+            "CUDA_VISIBLE_DEVICES",
+            2,
+            "0",
+            "-export CUDA_VISIBLE_DEVICES=0,1",
+            "+export CUDA_VISIBLE_DEVICES=0\n",
+        ),
     ],
 )
 def test_setting_is_changed_in_its_line(text, family, key, line, value, removed, added):
@@ -93,7 +117,10 @@ RULES = (
 BODY = EntryBody(
     sections={},
     fixes={
-        "for-trainer": (CodeBlock(language="python", stack="torch", text="torch way\n"), CodeBlock(language="python", stack="transformers", text="trainer way\n")),
+        "for-trainer": (
+            CodeBlock(language="python", stack="torch", text="torch way\n"),
+            CodeBlock(language="python", stack="transformers", text="trainer way\n"),
+        ),
         "env": (CodeBlock(language="sh", stack="", text="CUDA_VISIBLE_DEVICES=0 {launch.command}\n"),),
         "torch-only": (CodeBlock(language="python", stack="torch", text="plain way\n"),),
     },

@@ -1,0 +1,79 @@
+"""An answer is only as sure as its evidence: without the lines that decide it, it is no longer established, nor is another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from firstfault.engine.investigate import investigate
+from firstfault.ingest.bundle import gather
+from firstfault.knowledge.pack import body, load_pack
+from firstfault.knowledge.schema import DECISIVE_WEIGHT
+
+PACK = load_pack()
+ROOT = Path(__file__).parents[2]
+NAMES = {"log": "run.log", "config": "config.yaml", "command": "command.sh", "vitals": "vitals.jsonl"}
+
+
+def fixtures():
+    for entry_id in sorted(PACK.entries):
+        for test in body(PACK, entry_id).tests:
+            if test.expect.endswith(":established"):
+                yield pytest.param({NAMES[test.kind]: test.text}, id=f"{entry_id}/{test.name}")
+    for folder in sorted(path for path in (ROOT / "examples").iterdir() if path.is_dir()):
+        files = {
+            str(file.relative_to(folder)): file.read_text(encoding="utf-8")
+            for file in sorted(folder.rglob("*"))
+            if file.is_file()
+        }
+        yield pytest.param(files, id=folder.name)
+
+
+def diagnose(files, folder):
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return investigate(gather([str(folder)], PACK), PACK)
+
+
+def without(files, folder, places):
+    """The files without the lines at `places` (path, line)."""
+    changed = {}
+    for name, text in files.items():
+        gone = {line for source, line in places if Path(source) == folder / name}
+        lines = text.split("\n")
+        changed[name] = "\n".join(line for number, line in enumerate(lines, start=1) if number not in gone)
+    return changed
+
+
+@pytest.mark.parametrize("files", fixtures())
+def test_without_the_deciding_lines_nothing_is_established(files, tmp_path):
+    found = entry = None
+    # Several lines may each decide (nested frames of one call, two records of one kill): all of them go, round after round.
+    for number in range(12):
+        folder = tmp_path / str(number)
+        found = diagnose(files, folder)
+        if found.verdict != "established":
+            break
+        entry = entry or found.entry
+        assert found.entry == entry, found.path
+        deciding = {key for reason in found.reasons if reason.weight >= DECISIVE_WEIGHT for key in reason.evidence}
+        places = {(item.source, item.line) for item in found.evidence if item.id in deciding}
+        assert places
+        files = without(files, folder, places)
+    if entry is None:
+        pytest.skip("not established to begin with")
+    assert found.verdict != "established"
+
+
+@pytest.mark.parametrize("files", fixtures())
+def test_cutting_a_line_never_establishes_something_else(files, tmp_path):
+    found = diagnose(files, tmp_path / "run")
+    if found.verdict != "established":
+        pytest.skip("not established to begin with")
+    places = sorted({(item.source, item.line) for item in found.evidence})
+    for number, place in enumerate(places):
+        weaker = diagnose(without(files, tmp_path / "run", {place}), tmp_path / str(number))
+        assert weaker.verdict != "established" or weaker.entry == found.entry, (place, found.entry, weaker.entry)

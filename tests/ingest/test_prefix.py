@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstfault.ingest.prefix import find_label, join_places, parse_prefix, rank_key
+from firstfault.ingest.prefix import find_label, join_places, parse_prefix, rank_key, rank_reader
 from firstfault.model.event import Place
 
 
@@ -55,6 +55,7 @@ def test_layouts_that_name_a_rank(line, rank, local, rest):
         '  File "rank3.py", line 1',
         "[rank5]",
         "step 4 of rank 3",
+        "[train/loss] 0.3",
     ],
 )
 def test_what_only_speaks_of_a_rank_names_no_writer(line):
@@ -87,6 +88,11 @@ def test_hosts_and_processes(line, host, pid, rest):
     assert found.place.rank is None  # a CUDA device and a pod's number are no ranks
 
 
+def test_a_word_before_a_colon_is_no_host():
+    assert parse_prefix("2024-01-01 12:00:00 INFO trainer: starting").place.host is None
+    assert parse_prefix("[train/loss] 0.3").place.host is None
+
+
 def test_times_are_kept_with_their_kind():
     assert parse_prefix("[ 7010.100000] NVRM: Xid").place.time.kind == "boot"
     assert parse_prefix("[Tue Jan 14 09:12:40 2025] NVRM: Xid").place.time.kind == "wall"
@@ -103,6 +109,12 @@ def test_srun_labels_count_only_if_nearly_every_line_has_one():
     assert parse_prefix("1: [INFO] x", label="task").place.rank == 1
     assert find_label([*lines, "a", "b"]) == "none"
     assert parse_prefix("1: x").place.rank is None
+
+
+def test_rank_keys_of_labelled_sources():
+    key = rank_reader("task")
+    assert [key(line) for line in (b"3: step 1", b" 2: [rank5]: x", b"[rank1]: x", b"x")] == [3, 5, 1, None]
+    assert rank_reader("none")(b"3: step 1") is None
 
 
 def test_a_label_is_a_node_if_launchers_or_other_ranks_stand_behind_it():

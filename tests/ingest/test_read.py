@@ -198,6 +198,11 @@ def test_progress_counts_steps_for_each_rank():
     assert report.progress[1].last_span.line == 16
 
 
+def test_progress_behind_srun_labels():
+    text = "".join(f"{rank}: epoch a, step {step}/40\n" for step in range(8) for rank in range(2))
+    assert [(one.rank, one.lines, one.last_step) for one in only(text).progress] == [(0, 8, 7), (1, 8, 7)]
+
+
 def test_local_progress_keeps_its_local_rank():
     (one,) = only("[default3]:x step 1/9\n").progress
     assert (one.rank, one.local_rank) == (None, 3)

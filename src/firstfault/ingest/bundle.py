@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -74,6 +73,9 @@ def _once(handed: Sequence[Handed], notes: list[Note]) -> Iterable[Handed]:
 
 
 def _digest(item: Handed) -> bytes | None:
+    # Loads a large library that one small paste does not need.
+    import hashlib
+
     if item.stream is not None:
         return None
     if item.location is None:

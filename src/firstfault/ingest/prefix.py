@@ -24,6 +24,7 @@ _RANK_KEY = re.compile(
     rb"\s*(?:\[[Rr]ank[ =]?(\d{1,6})\]|\[[A-Za-z_]+(\d{1,6})\]:|\(RANK (\d{1,6})\)|[Rr]ank[ =](\d{1,6})\b"
     rb"|\[\d{1,6},(\d{1,6})\]<std)"
 )
+_LABEL_KEY = re.compile(rb" *(\d{1,6}): ?")
 _RANK_LATER = re.compile(rb"[\[(, ][Rr](?:ank|ANK)[ =](\d{1,6})[\])]|(?<= - )[Rr]ank[ =]?(\d{1,6}):")
 _HEAD_BYTES = 200
 
@@ -168,7 +169,7 @@ def _read_glog(text: str, start: int, found: _Found) -> int:
     return end.end()
 
 
-_SYSLOG_HOST = re.compile(r"(?P<host>[A-Za-z][\w.-]*) (?P<tag>kernel|[\w./@-]+(?:\[\d+\])?): ")
+_SYSLOG_HOST = re.compile(r"(?P<host>[A-Za-z][\w.-]*) (?:kernel|[\w./@-]+\[\d+\]): ")
 
 
 def _read_syslog_host(text: str, start: int, found: _Found) -> int:
@@ -193,7 +194,7 @@ _GROUP: _Named = (
 )
 _POD: _Named = (
     "pod",
-    _pattern_reader(r"\[(?:pod/)?(?P<pod>[a-z0-9][a-z0-9.-]*)/[\w.-]+(?:/[\w.-]+)?\] ", _pod),
+    _pattern_reader(r"\[pod/(?P<pod>[a-z0-9][a-z0-9.-]*)/[\w.-]+(?:/[\w.-]+)?\] ", _pod),
 )
 _RAY: _Named = (
     "ray",
@@ -323,6 +324,21 @@ def rank_key(line: bytes) -> int | None:
         if found is None:
             return None
     return int(found[found.lastindex or 1])
+
+
+def rank_reader(label: Label) -> Callable[[bytes], int | None]:
+    """`rank_key` for a source whose lines carry `label`: the text behind it counts, then the label if it is a task."""
+    if label != "task":
+        return rank_key
+
+    def labelled(line: bytes) -> int | None:
+        found = _LABEL_KEY.match(line)
+        if found is None:
+            return rank_key(line)
+        inner = rank_key(line[found.end() :])
+        return int(found[1]) if inner is None else inner
+
+    return labelled
 
 
 def join_places(outer: Place, inner: Place) -> Place:

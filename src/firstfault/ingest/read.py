@@ -16,7 +16,7 @@ from firstfault.ingest.lines import Line
 from firstfault.ingest.open import Opened, open_handed
 from firstfault.ingest.part import ECHO_KINDS, Part
 from firstfault.ingest.paste import split
-from firstfault.ingest.prefix import Label, parse_prefix, rank_key
+from firstfault.ingest.prefix import Label, parse_prefix, rank_reader
 from firstfault.ingest.progress import progress_of
 from firstfault.ingest.reading import Reading
 from firstfault.ingest.sniff import sniff
@@ -51,7 +51,8 @@ def read_source(handed: Handed, pack: Pack, scanner: Scanner) -> list[SourceRepo
         if kind == "error_file":
             return [_read_error_file(handed, opened, pack, scanner)]
         try:
-            scan = scanner.scan(opened, rank_of=rank_key)  # type: ignore[arg-type]  # a raw stream reads like a binary one
+            rank_of = rank_reader(label_of([Window(offset=0, line=1, data=opened.head)]))
+            scan = scanner.scan(opened, rank_of=rank_of)  # type: ignore[arg-type]  # a raw stream reads like a binary one
         except OSError as error:
             return [_unread(handed, kind, f"cannot be read: {error.strerror or error}")]
     return _Input(handed, opened, scan, pack).reports(kind)
@@ -278,11 +279,12 @@ def _cut(window: Window, start: int, stop: int) -> Window | None:
 
 def _ends(lines: Sequence[Line]) -> tuple[RankEnd, ...]:
     """The last line with text of each process."""
-    last: dict[tuple[int | None, int | None, str | None, int | None], Line] = {}
+    last: dict[tuple[int | str | None, ...], Line] = {}
     for line in lines:
         if line.text.strip():
             place = line.place
-            last[(place.rank, place.local_rank, place.host, place.attempt)] = line
+            ranks = (place.rank, place.local_rank)
+            last[(*ranks, place.attempt, place.host if ranks == (None, None) else None)] = line
     return tuple(
         RankEnd(place=line.place, text=line.text[:MAX_END_CHARS], line=line.number, offset=line.offset)
         for line in last.values()

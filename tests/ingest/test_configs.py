@@ -69,7 +69,9 @@ def test_what_is_wrong_gives_a_note_with_the_line(text: str, line: int) -> None:
     assert note.where == f"conf.yaml:{line}"
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "a: " + "x" * MAX_CONFIG_CHARS, "[" * 5000])
+@pytest.mark.parametrize(
+    "text", ["", "# nothing\n", "a: " + "x" * MAX_CONFIG_CHARS, "[" * 5000], ids=["empty", "comment", "large", "deep"]
+)
 def test_empty_large_and_deep_files_give_a_note(text: str) -> None:
     settings, notes = read_accelerate(text, context("conf.yaml", "accelerate_config"))
     assert (settings, len(notes)) == ((), 1)
@@ -113,7 +115,7 @@ def test_a_file_that_is_no_json_says_where_and_is_read_as_far_as_it_goes() -> No
     assert [setting.key for setting in settings] == ["a", "b"]
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, "{" * 100_000, '{"a":' * 2000])
+@pytest.mark.parametrize("text", ["[" * 100_000, "{" * 100_000, '{"a":' * 2000], ids=["lists", "braces", "objects"])
 def test_deep_json_is_refused(text: str) -> None:
     settings, notes = read_deepspeed(text, context("ds.json", "deepspeed_config"))
     assert (settings, len(notes)) == ((), 1)

@@ -96,7 +96,7 @@ def test_reads_all_shapes_of_an_error_file(document: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"   ", b'{"message": {"mess', b"[1, 2]", b'{"message": 7}', b"[" * 100_000, b"\xff\xfe"]
+    "data", [b"", b"   ", b'{"message": {"mess', b"[1, 2]", b'{"message": 7}', b"[" * 100_000, b"\xff\xfe"], ids=range(7)
 )
 def test_an_error_file_that_cannot_be_read_gives_a_note(data: bytes) -> None:
     found = read_error_file(data, context("error.json", "error_file"))

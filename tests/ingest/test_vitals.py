@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstfault.ingest.vitals import PRODUCES, read_vitals
@@ -91,6 +91,7 @@ VALUES = st.one_of(
 KEYS = st.sampled_from(["rank", "step", "micro_step", "allocated_bytes", "saved_bytes_after_backward", "accumulation_steps"])
 
 
-@given(st.lists(st.dictionaries(KEYS, VALUES), max_size=20))
+@settings(max_examples=40)
+@given(st.lists(st.dictionaries(KEYS, VALUES), max_size=10))
 def test_any_record_is_survived(records: list[dict[str, Any]]) -> None:
     read(records)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,13 @@ from firstfault.model.fact import Setting
 if TYPE_CHECKING:
     import yaml
 
-MAX_CONFIG_CHARS = 128 << 10
+MAX_CONFIG_CHARS = 64 << 10
 MAX_SETTINGS = 5_000
 MAX_DEPTH = 16
+MAX_BRACKETS = 64
 MAX_VALUE_CHARS = 1_000
+
+_BRACKETS = re.compile(r"[\[\]{}]")
 
 Scalar = bool | int | float | str | None
 Reading = tuple[tuple[Setting, ...], tuple[Note, ...]]
@@ -46,6 +50,8 @@ def read_deepspeed(text: str, ctx: Context) -> Reading:
 def _read(text: str, ctx: Context, family: str, scalar: Callable[[Any], Scalar], original: str) -> Reading:
     if len(text) > MAX_CONFIG_CHARS:
         return (), (Note(ctx.source.path, f"not read: larger than {MAX_CONFIG_CHARS >> 10} KiB"),)
+    if _deepest(text) > MAX_BRACKETS:
+        return (), (Note(ctx.source.path, "not read: nested too deeply"),)
     import yaml
 
     try:
@@ -77,6 +83,15 @@ def _read(text: str, ctx: Context, family: str, scalar: Callable[[Any], Scalar],
             source_id=ctx.source_id,
         )
     return tuple(settings.values()), ()
+
+
+def _deepest(text: str) -> int:
+    """How deep brackets nest: the parser's time grows with the square of it."""
+    depth = deepest = 0
+    for bracket in _BRACKETS.findall(text):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _line(ctx: Context, row: int) -> int:

@@ -90,7 +90,8 @@ def _json_blocks(lines: Sequence[Line]) -> Iterator[list[Line]]:
     """Objects in braces over several lines with a key of DeepSpeed."""
     given, position = 0, 0
     while position < len(lines) and given < MAX_DUMPS:
-        opens = _JSON_OPENS.match(lines[position].text)
+        text = lines[position].text
+        opens = _JSON_OPENS.match(text) if text.rstrip().endswith("{") else None
         if not opens:
             position += 1
             continue

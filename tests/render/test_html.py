@@ -6,6 +6,7 @@ import re
 from html.parser import HTMLParser
 from itertools import pairwise
 
+import msgspec
 import pytest
 
 from diagnosis_samples import ALL, HOSTILE, TITLES, established, hostile, undetermined
@@ -120,6 +121,13 @@ def test_the_missing_fact_comes_before_what_is_known() -> None:
 
 def test_the_fix_shows_what_is_added() -> None:
     assert '<span class="plus">+  max_length: 4096</span>' in to_html(established())
+
+
+def test_lines_of_evidence_stay_lines() -> None:
+    first, *rest = established().evidence
+    frame = msgspec.structs.replace(first, text='File "x.py", line 3, in f\n    return g()')
+    text = to_html(msgspec.structs.replace(established(), evidence=(frame, *rest)))
+    assert '<td class="log">File &quot;x.py&quot;, line 3, in f\n    return g()</td>' in text
 
 
 def test_the_page_can_be_written_as_utf8() -> None:

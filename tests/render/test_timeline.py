@@ -56,6 +56,26 @@ def test_nobody_is_pointed_at_who_is_not_known_to_be_first(certainty: Certainty,
     assert timeline.says("initiating") == words
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("2026-11-30 20:35:10,210 [rank 1] step 15/40 loss=1.2394", "step 15/40"),
+        ("  0%|          | 2/1650 [00:06<82:24,  3.00s/it]", "2/1650"),
+        ("iteration: 40 | loss 2.1", "iteration: 40"),
+        ("{'loss': 2.1}", "{'loss': 2.1}"),
+    ],
+)
+def test_progress_is_named_by_its_step(text: str, name: str) -> None:
+    assert build(_diagnosis(TimelineEntry(rank=0, kind="progress", text=text))).lanes[0].last_progress == name
+
+
+def test_what_no_rank_said_has_a_lane_and_one_a_host_if_there_are_several() -> None:
+    marks = [TimelineEntry(rank=None, host=host, kind="collateral", text="x") for host in ("node-1", None)]
+    assert [lane.label for lane in build(_diagnosis(*marks)).lanes] == ["run"]
+    marks.append(TimelineEntry(rank=None, host="node-2", kind="collateral", text="x"))
+    assert [lane.label for lane in build(_diagnosis(*marks)).lanes] == ["run", "run node-1", "run node-2"]
+
+
 def test_a_run_without_ranks_can_be_first() -> None:
     diagnosis = Diagnosis(
         verdict="likely",

@@ -175,7 +175,8 @@ class _Page:
             weight = words.weight_word(weights[item.id]) if item.id in weights else ""
             rows.append(
                 f'<tr id="{_line(item.id)}"{" class=first" if item.id in first else ""}>'
-                f'<th scope="row">{_place(self.places.of(item))}</th><td class="log">{_line(item.text)}</td>'
+                f'<th scope="row">{_place(self.places.of(item))}</th>'
+                f'<td class="log">{escape(safe.block(item.text).strip())}</td>'
                 f'<td class="weight{" decisive" if weight == "decisive" else ""}">{weight}</td></tr>'
             )
         head = '<tr><th scope="col">place</th><th scope="col">text</th><th scope="col" class="weight">weighs</th></tr>'

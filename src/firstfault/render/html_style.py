@@ -65,7 +65,9 @@ td:last-child { padding-right: 0; }
 th .place, td .place { display: inline-block; max-width: 32ch; overflow-wrap: break-word; }
 th .short, td .short { max-width: none; white-space: nowrap; }
 .first .place { color: var(--fault); }
-.log { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; font-size: 13.5px; unicode-bidi: isolate; }
+.log {
+  font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; font-size: 13.5px; unicode-bidi: isolate; white-space: pre-line;
+}
 .weight { color: var(--soft); font-size: 13px; white-space: nowrap; text-align: right; }
 .weight.decisive { color: var(--accent); }
 .diff span { display: block; padding: 0 16px; margin: 0 -16px; min-width: max-content; }

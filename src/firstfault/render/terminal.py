@@ -188,7 +188,7 @@ class _Report:
                 label, f"{group.entry}, explained by {group.explained_by}{where}", column=self.column, role="dim", max_lines=4
             )
         if len(groups) > _MAX_GROUPS:
-            self.canvas.prose(f"and {len(groups) - _MAX_GROUPS} more kinds: --format json lists them all", role="dim")
+            self.canvas.prose(f"and {len(groups) - _MAX_GROUPS} more: --format json lists them", role="dim")
 
     def fix_and_verify(self) -> None:
         canvas = self.canvas
@@ -261,7 +261,8 @@ class _Report:
         if self.diagnosis.entry and self.diagnosis.verdict != "no_failure":
             parts.insert(0, f"firstfault explain {self.diagnosis.entry}")
         if self.diagnosis.verdict == "undetermined":
-            self.canvas.prose("exit status 3: undetermined, a fact is missing", indent=0, role="dim")
+            why = ", a fact is missing" if self.diagnosis.missing else ""
+            self.canvas.prose(f"exit status 3: undetermined{why}", indent=0, role="dim")
         self._dotted([f"more: {parts[0]}", *parts[1:]], hanging=6)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -31,6 +31,9 @@ _CLOCK = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)[T ])?(\d\d):(\d\d):(\d\d)(?:[.,](
 _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Warning|Failure))(?=:|\s|$)")
 _SIGNAL = re.compile(r"\b(SIG[A-Z]{2,6})\b")
 _EXIT_CODE = re.compile(r"\bexit ?code[\s:=(]{1,4}(-?\d{1,3})\b", re.IGNORECASE)
+_STEP = re.compile(r"\b((?:global )?(?:step|iteration|epoch)\W{1,3}\d+(?:/\d+)?)", re.IGNORECASE)
+_BAR = re.compile(r"(\d+/\d+) \[")
+_OUTSIDE = frozenset({"kernel", "scheduler"})
 _DIGITS = re.compile(r"\d+")
 _PREFIX = re.compile(r"\A(?:\[[^\]]{1,80}\]:?\s*)+")
 _BEFORE = 0.72
@@ -76,9 +79,12 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def last_progress(self) -> str:
-        """The last sign of progress."""
+        """The last sign of progress: its step if it names one."""
         steps = [mark.text for mark in self.marks if mark.kind == "progress"]
-        return steps[-1] if steps else ""
+        if not steps:
+            return ""
+        found = _STEP.search(steps[-1]) or _BAR.search(steps[-1])
+        return found[1] if found else steps[-1]
 
 
 class Tick(msgspec.Struct, frozen=True):
@@ -119,9 +125,10 @@ def build(diagnosis: Diagnosis) -> Timeline:
     scale = _Scale(entries)
     certainty = diagnosis.initiating.certainty if diagnosis.initiating else "undetermined"
     named = _named(diagnosis.initiating)
+    hosts = {entry.host for entry in entries if entry.rank is None and entry.kind not in _OUTSIDE and entry.host}
     by_lane: dict[tuple[int, str], list[TimelineEntry]] = {}
     for entry in entries:
-        by_lane.setdefault(_lane_key(entry), []).append(entry)
+        by_lane.setdefault(_lane_key(entry, hosts), []).append(entry)
     lanes = [_lane(key, by_lane[key], scale, named) for key in sorted(by_lane)]
     singles = [lane for lane in lanes if not lane.ranks]
     ranks = [lane for lane in lanes if lane.ranks]
@@ -185,12 +192,13 @@ class _Scale:
         return tuple(ticks)
 
 
-def _lane_key(entry: TimelineEntry) -> tuple[int, str]:
+def _lane_key(entry: TimelineEntry, hosts: Collection[str]) -> tuple[int, str]:
+    """The rank, or -1 for what no rank said (apart by host if there are several), or -2 for the kernel and the scheduler."""
     if entry.rank is not None:
         return entry.rank, ""
-    if entry.kind in ("kernel", "scheduler"):
+    if entry.kind in _OUTSIDE:
         return -2, f"{entry.kind} {entry.host or ''}".strip()
-    return -1, entry.host or "run"
+    return -1, f"run {entry.host}" if entry.host and len(hosts) > 1 else "run"
 
 
 def _named(initiating: Initiating | None) -> frozenset[int]:

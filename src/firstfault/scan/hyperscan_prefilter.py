@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from firstfault.errors import FirstfaultError
@@ -16,7 +16,7 @@ class HyperscanUnavailable(FirstfaultError):
 class HyperscanPrefilter:
     """Literals in hyperscan's block mode; safe to share between threads, each has its own scratch space."""
 
-    def __init__(self, literals: Sequence[bytes]) -> None:
+    def __init__(self, literals: Sequence[bytes], once: Collection[int] = ()) -> None:
         try:
             # Imported here: a paste is judged without it, and where it is missing another prefilter serves.
             import hyperscan
@@ -30,7 +30,7 @@ class HyperscanPrefilter:
                 expressions=list(literals),
                 ids=list(range(len(literals))),
                 elements=len(literals),
-                flags=[0] * len(literals),
+                flags=[hyperscan.HS_FLAG_SINGLEMATCH if ident in once else 0 for ident in range(len(literals))],
                 literal=True,
             )
         except hyperscan.error as error:

@@ -12,9 +12,9 @@ from firstfault.scan.confirm import confirm
 from firstfault.scan.hits import HitStore
 from firstfault.scan.lines import decode_line
 from firstfault.scan.prefilter import PlainPrefilter, Prefilter, PrefilterChoice, make_prefilter
-from firstfault.scan.progress import Occurrence, ProgressSampler
+from firstfault.scan.progress import Cell, Occurrence, ProgressSampler
 from firstfault.scan.result import Hit, ScanResult
-from firstfault.scan.stream import LOOK_AHEAD, Stream
+from firstfault.scan.stream import CELL_BYTES, LOOK_AHEAD, Stream
 from firstfault.scan.windows import WindowKeeper
 
 BLOCK_BYTES = 1 << 20
@@ -57,20 +57,22 @@ class Scanner:
         self.overlap_bytes = max(len(literal) for literal in self.literals) - 1
         self._plain = PlainPrefilter(self.literals)
         self._plain_left = PLAIN_BYTES if prefilter == "auto" else 0
-        self._engine: Prefilter | None = None
+        self._engines: dict[bool, Prefilter] = {}
 
     def scan(self, stream: BinaryIO, *, rank_of: Callable[[bytes], int | None] | None = None) -> ScanResult:
         """Everything worth keeping of the stream. Progress is sampled by the rank key that `rank_of` reads off a line."""
         return _Pass(self, Stream(stream, self.block_bytes), rank_of).result()
 
-    def find(self, block: memoryview) -> list[tuple[int, int]]:
-        """Literal id and end offset of each occurrence in a block."""
+    def find(self, block: memoryview, *, all_progress: bool) -> list[tuple[int, int]]:
+        """Literal id and end offset of each occurrence in a block; of progress literals all, or at least the first."""
         if self._plain_left >= len(block):
             self._plain_left -= len(block)
             return self._plain.find(block)
-        if self._engine is None:
-            self._engine = make_prefilter(self.literals, self._choice)
-        return self._engine.find(block)
+        engine = self._engines.get(all_progress)
+        if engine is None:
+            once = () if all_progress else self.progress_signals
+            engine = self._engines[all_progress] = make_prefilter(self.literals, once, self._choice)
+        return engine.find(block)
 
 
 class _Pass:
@@ -82,9 +84,12 @@ class _Pass:
         self._census = Census(stream)
         self._windows = WindowKeeper(stream, self._census)
         self._hits = HitStore()
-        self._progress = ProgressSampler(stream, rank_of, self._read_progress)
-        self._waiting: list[Occurrence] = []
-        self._waiting_progress: list[Occurrence] = []
+        self._progress = ProgressSampler(stream, scanner.literals, rank_of, self._read_progress)
+        self._by_rank = False
+        self._searched = 0
+        self._events: list[Occurrence] = []
+        self._ranked: list[Occurrence] = []
+        self._cells: list[Cell] = []
         self._judged: dict[int, tuple[int, int]] = {}
 
     def result(self) -> ScanResult:
@@ -93,11 +98,9 @@ class _Pass:
         while not stream.finished:
             stream.advance()
             census.take()
-            self._search()
-            ready_to = stream.end if stream.finished else stream.end - LOOK_AHEAD
-            for occurrence in _take_ready(self._waiting, ready_to):
-                self._judge(*occurrence)
-            self._progress.take(_take_ready(self._waiting_progress, ready_to))
+            while self._searched + CELL_BYTES <= stream.end or (stream.finished and self._searched < stream.end):
+                self._search(min(self._searched + CELL_BYTES, stream.end))
+            self._read(stream.end if stream.finished else stream.end - LOOK_AHEAD)
             self._windows.collect()
         return ScanResult(
             hits=self._hits.sorted(),
@@ -112,16 +115,51 @@ class _Pass:
             ends_with_newline=census.ends_with_newline,
         )
 
-    def _search(self) -> None:
-        """Queue the occurrences that end in the newest block; a literal cut by its beginning is found through the overlap."""
-        stream, scanner = self._stream, self._scanner
-        origin = max(stream.fresh - scanner.overlap_bytes, stream.base)
-        seen = stream.fresh - origin
-        events, progress = scanner.event_signals, scanner.progress_signals
-        # Sorted because engines may give the literals that end at one place in any order.
-        found = sorted((origin + end, ident) for ident, end in scanner.find(stream.view(origin, stream.end)) if end > seen)
-        self._waiting += [occurrence for occurrence in found if occurrence[1] in events]
-        self._waiting_progress += [occurrence for occurrence in found if occurrence[1] in progress]
+    def _search(self, stop: int) -> None:
+        """Queue the occurrences that end in the next cell; a literal cut by its beginning is found through the overlap."""
+        events, progress = self._found(stop, all_progress=self._by_rank)
+        if progress and not self._by_rank and self._shows_rank(stop, progress):
+            self._by_rank = True
+            _, progress = self._found(stop, all_progress=True)
+        self._events += events
+        if self._by_rank:
+            self._ranked += progress
+        elif progress:
+            self._cells.append(Cell(self._searched, stop, tuple({ident for _, ident in progress})))
+        self._searched = stop
+
+    def _shows_rank(self, stop: int, progress: list[Occurrence]) -> bool:
+        """Whether the first progress line of the cell shows a rank; in the first cell of the stream, whether any does."""
+        if self._searched == 0:
+            _, progress = self._found(stop, all_progress=True)
+            return self._progress.shows_rank(progress)
+        return self._progress.shows_rank(progress[:1])
+
+    def _found(self, stop: int, *, all_progress: bool) -> tuple[list[Occurrence], list[Occurrence]]:
+        """Occurrences of events, and of progress, that end in the cell from `_searched` to `stop`."""
+        scanner, stream, start = self._scanner, self._stream, self._searched
+        origin = max(start - scanner.overlap_bytes, stream.base)
+        found: list[Occurrence] = []
+        for ident, end in scanner.find(stream.view(origin, stop), all_progress=all_progress):
+            if origin + end > start:
+                found.append((origin + end, ident))
+            elif not all_progress and ident in scanner.progress_signals:
+                # Only the first was reported, and it belongs to the cell before: look for one in this cell.
+                found += [
+                    (other, ident) for other in stream.ends(scanner.literals[ident], start + 1, stop, last=False, limit=1)
+                ]
+        found.sort()
+        events = [place for place in found if place[1] in scanner.event_signals]
+        return events, [place for place in found if place[1] in scanner.progress_signals]
+
+    def _read(self, limit: int) -> None:
+        """Confirm what ends at or before the limit; the rest waits until more of the stream is in the buffer."""
+        for occurrence in _take_ready(self._events, limit):
+            self._judge(*occurrence)
+        ready = [cell for cell in self._cells if cell.stop <= limit]
+        del self._cells[: len(ready)]
+        self._progress.take_cells(ready)
+        self._progress.take(_take_ready(self._ranked, limit))
 
     def _judge(self, end: int, ident: int) -> None:
         """Confirm the signals of a literal around one occurrence, each piece of text once."""

@@ -9,7 +9,7 @@ gives exactly what an exhaustive search would.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from firstfault.scan.prefilter import PlainPrefilter
 
@@ -25,8 +25,8 @@ _TO_NEWLINE = bytes.maketrans(b"\r", b"\n")
 class ShapePrefilter:
     """Exact literals without any compiled engine, about 100 MB/s on logs."""
 
-    def __init__(self, literals: Sequence[bytes]) -> None:
-        self._literals = tuple(literals)
+    def __init__(self, literals: Sequence[bytes], once: Collection[int] = ()) -> None:
+        self._exact = PlainPrefilter(literals, once)
         self._shaped = {ident: _shape(literal) for ident, literal in enumerate(literals)}
         # A literal of which the translation leaves next to nothing would make every shape hot: it is always searched for.
         self._always = frozenset(ident for ident, shape in self._shaped.items() if len(shape) < _MIN_SHAPED_LITERAL)
@@ -40,11 +40,7 @@ class ShapePrefilter:
         """Literal id and end offset of each occurrence, in order of the end offset."""
         data = bytes(block)
         candidates = self._always | self._candidates(data) if self._any_literal else self._always
-        if not candidates:
-            return []
-        order = sorted(candidates)
-        found = PlainPrefilter([self._literals[ident] for ident in order]).find(data)
-        return [(order[position], end) for position, end in found]
+        return self._exact.find_some(data, candidates) if candidates else []
 
     def _candidates(self, data: bytes) -> frozenset[int]:
         """Ids of the literals that the shapes in this data may hold."""

@@ -6,7 +6,7 @@ a question about an occurrence is asked only when `LOOK_AHEAD` bytes behind it (
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 PIECE_BYTES = 8192
@@ -14,8 +14,11 @@ PIECE_BYTES = 8192
 STRIDE_BYTES = PIECE_BYTES // 2
 TAIL_BYTES = 4096
 LOOK_AHEAD = PIECE_BYTES + TAIL_BYTES + 64
-KEPT_BYTES = LOOK_AHEAD + (64 << 10)
-"""What stays in the buffer when the next block is read: enough for windows before a hit and for the end of the stream."""
+CELL_BYTES = 128 << 10
+"""The stream is searched in cells of this size, whatever the size of a read, so that sampling does not depend on reads."""
+KEPT_BYTES = CELL_BYTES + LOOK_AHEAD + (64 << 10)
+"""What stays in the buffer when the next block is read: a cell that is not searched yet, what is needed to read an occurrence,
+and enough before it for windows and for the end of the stream."""
 
 
 class Piece(NamedTuple):
@@ -85,13 +88,30 @@ class Stream:
         self._line_start = (position, start)
         return start
 
-    def line_prefix(self, position: int) -> bytes:
-        """The bytes of the line before `position`, at most 4,096 of them."""
-        stop = position - self.base
-        floor = max(stop - STRIDE_BYTES, 0)
-        newline = self.buffer.rfind(b"\n", floor, stop)
-        carriage = self.buffer.rfind(b"\r", max(floor, newline + 1), stop)
-        return bytes(self._view[max(newline + 1, carriage + 1, floor) : stop])
+    def beginnings(self, occurrences: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+        """For ascending occurrences (end offset first): their lines up to there, at most the last 4,096 bytes of that."""
+        if not occurrences:
+            return
+        origin = max(occurrences[0][0] - STRIDE_BYTES, self.base)
+        data = bytes(self.view(origin, occurrences[-1][0]))
+        carriages = b"\r" in data
+        for end, _ in occurrences:
+            stop = end - origin
+            floor = max(stop - STRIDE_BYTES, 0)
+            start = data.rfind(b"\n", floor, stop) + 1 or floor
+            if carriages:
+                start = data.rfind(b"\r", start, stop) + 1 or start
+            yield data[start:stop]
+
+    def ends(self, literal: bytes, start: int, stop: int, *, last: bool, limit: int) -> Iterator[int]:
+        """Where the first (or, backwards, the last) few occurrences of a literal end that end in this range."""
+        low, high = max(start - len(literal) + 1, self.base) - self.base, stop - self.base
+        for _ in range(limit):
+            at = self.buffer.rfind(literal, low, high) if last else self.buffer.find(literal, low, high)
+            if at < 0:
+                return
+            yield self.base + at + len(literal)
+            low, high = (low, at + len(literal) - 1) if last else (at + 1, high)
 
     def pieces(self, position: int) -> Iterator[Piece]:
         """The segment in which an occurrence ends at `position`, or, of a long one, the pieces in which its match may begin."""

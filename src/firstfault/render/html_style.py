@@ -66,7 +66,8 @@ th .place, td .place { display: inline-block; max-width: 32ch; overflow-wrap: br
 th .short, td .short { max-width: none; white-space: nowrap; }
 .first .place { color: var(--fault); }
 .log {
-  font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; font-size: 13.5px; unicode-bidi: isolate; white-space: pre-line;
+  font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; font-size: 13.5px;
+  unicode-bidi: isolate; white-space: pre-line;
 }
 .weight { color: var(--soft); font-size: 13px; white-space: nowrap; text-align: right; }
 .weight.decisive { color: var(--accent); }

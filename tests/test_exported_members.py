@@ -36,7 +36,10 @@ def test_importing_the_face_loads_nothing_else():
 
 
 def test_text_and_paths_give_the_same_answer(tmp_path):
-    text = 'step 1/10 loss 1.0\nTraceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\nValueError: no\n'
+    text = (
+        'step 1/10 loss 1.0\nTraceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\n'
+        "ValueError: no\n"
+    )
     path = tmp_path / "run.log"
     path.write_text(text)
     by_text, by_path, by_list = firstfault.diagnose(text), firstfault.diagnose(path), firstfault.diagnose([str(path)])

@@ -22,7 +22,6 @@ _SPOKEN = {
     "kernel_segfault_line": "native_signal",
     "store_timeout": "peer_lost",
     "nccl_abort_note": "collective_timeout",
-    "launcher_sigterm": "launcher_report",
 }
 _NOISE = frozenset({"teardown_noise", "gpu_xid_cleanup"})
 
@@ -60,6 +59,11 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True):
     exits: tuple[ProcessExit, ...] = ()
     reason: str = ""
     symmetric: bool | None = None
+
+
+def spoken_class(fault_class: str) -> str:
+    """The class under which entries describe a fault of this class."""
+    return _SPOKEN.get(fault_class, fault_class)
 
 
 def attribute(aligned: Aligned, causal: CausalTable, *, suspicion: Suspicion | None = None) -> Attribution:
@@ -140,7 +144,7 @@ def _answer(
         if found is account or not found.own
     ]
     return Attribution(
-        fault_class=_SPOKEN.get(fault_class, fault_class),
+        fault_class=spoken_class(fault_class),
         initiating=tuple(fault.event for fault in choice.initiating),
         rank=rank,
         ranks=choice.ranks,

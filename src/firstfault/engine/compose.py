@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from firstfault.engine.attribute import spoken_class
 from firstfault.engine.chronicle import timeline
 from firstfault.engine.derive.scope import Scope
 from firstfault.engine.evidence import EvidenceBook
@@ -157,7 +158,7 @@ class Composer:
     def _others(self) -> tuple[OtherFinding, ...]:
         found: dict[tuple[str, int | None], OtherFinding] = {}
         for event in self._attribution.independent:
-            key = (entry_of_class(self._scope.class_of(event) or "", self._pack), event.place.rank)
+            key = (self._entry_of(event), event.place.rank)
             evidence = self._book.cite((event.span,))
             if key not in found and evidence:
                 place = event.place
@@ -172,7 +173,7 @@ class Composer:
         done: set[tuple[int | None, str]] = set()
         for explained in self._attribution.collateral:
             event = explained.event
-            entry = entry_of_class(self._scope.class_of(event) or "", self._pack)
+            entry = self._entry_of(event)
             if (event.place.rank, entry) in done or len(made) >= MAX_COLLATERAL:
                 continue
             done.add((event.place.rank, entry))
@@ -183,6 +184,9 @@ class Composer:
                 shown[(entry, because)] = evidence
                 made.append(Collateral(rank=event.place.rank, entry=entry, explained_by=because, evidence=evidence))
         return tuple(made)
+
+    def _entry_of(self, event: Event) -> str:
+        return entry_of_class(spoken_class(self._scope.class_of(event) or ""), self._pack)
 
     def _alternatives(self) -> tuple[Alternative, ...]:
         possible: list[Alternative] = []

@@ -128,7 +128,7 @@ def _consequences_only(
     told: Collection[int],
     suspicion: Suspicion | None,
 ) -> Account:
-    first = max(roots, key=lambda fault: (fault.weight, fault.tier))
+    first = max(roots, key=lambda fault: (fault.weight, fault.tier, fault.fault_class, -fault.event.span.offset))
     found = suspicion or suspect(aligned, nodes, told)
     alone = first.fault_class in ("process_exit",) and first.rank is not None and len(_ranks_of(roots)) == 1
     if alone and first.rank is not None and not suspicion:

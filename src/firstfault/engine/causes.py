@@ -15,7 +15,7 @@ UNCHECKED_START_SLACK_S = 30.0
 _TOLD_CLASSES = frozenset({"exit_sigterm", "exit_sigkill", "exit_sighup", "keyboard_interrupt", "dataloader_worker_killed"})
 _STOPS = frozenset({"scheduler_stop", "launcher_sigterm"})
 _TIMEOUTS = frozenset({"collective_timeout", "store_timeout"})
-_REPRESENTATIVES = 16
+_REPRESENTATIVES = 32
 
 
 class Link(msgspec.Struct, frozen=True, eq=False):
@@ -39,28 +39,39 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Index:
-    """Faults by label, with the few of a label that can stand for all in a scope wider than a rank."""
+    """Faults by label, with the strongest and earliest of a label that can stand for all in a scope wider than a rank."""
 
     def __init__(self, faults: Iterable[Fault], scene: Scene) -> None:
         self._of_rank: dict[tuple[str, int | None], list[Fault]] = {}
-        self._wide: dict[tuple[str, str | None], list[Fault]] = {}
-        ordered = sorted(faults, key=lambda f: (-f.tier, -f.weight, f.rank in scene.told_ranks, _seconds(f)))
+        self._of_host: dict[tuple[str, str | None], list[Fault]] = {}
+        self._anywhere: dict[str, list[Fault]] = {}
+        ordered = sorted(faults, key=lambda f: (-f.tier, -f.weight, f.rank in scene.told_ranks, *_first_seen(f)))
         for fault in ordered:
             for label in fault.labels:
                 self._of_rank.setdefault((label, fault.rank), []).append(fault)
-                wide = self._wide.setdefault((label, fault.host), [])
-                if len(wide) < _REPRESENTATIVES:
-                    wide.append(fault)
+                _append(self._of_host.setdefault((label, fault.host), []), fault)
+                _append(self._anywhere.setdefault(label, []), fault)
 
     def of_rank(self, label: str, rank: int | None) -> Sequence[Fault]:
         """Faults of one rank (None: of no known rank)."""
         return self._of_rank.get((label, rank), ())
 
-    def anywhere(self, label: str) -> Iterator[Fault]:
-        """The strongest and earliest faults with this label, some of each host."""
-        for (name, _), faults in self._wide.items():
-            if name == label:
-                yield from faults
+    def of_host(self, label: str, host: str | None) -> Iterator[Fault]:
+        """Faults of one host and those of no known host; of all hosts if it is unknown."""
+        if host is None:
+            yield from self.anywhere(label)
+            return
+        yield from self._of_host.get((label, host), ())
+        yield from self._of_host.get((label, None), ())
+
+    def anywhere(self, label: str) -> Sequence[Fault]:
+        """Faults of all hosts."""
+        return self._anywhere.get(label, ())
+
+
+def _append(kept: list[Fault], fault: Fault) -> None:
+    if len(kept) < _REPRESENTATIVES:
+        kept.append(fault)
 
 
 def link_faults(faults: Sequence[Fault], causal: CausalTable, scene: Scene) -> dict[Fault, Link]:
@@ -75,9 +86,9 @@ def link_faults(faults: Sequence[Fault], causal: CausalTable, scene: Scene) -> d
             rows.setdefault(row.b, []).append(row)
     index = Index(faults, scene)
     links: dict[Fault, Link] = {}
-    for effect in sorted(faults, key=lambda f: (f.tier, f.weight, -_seconds(f))):
+    for effect in sorted(faults, key=lambda f: (f.tier, f.weight, f.fault_class, *_first_seen(f))):
         found = [link for row in _rows_of(effect, rows) for link in _links(effect, row, index, scene)]
-        found.sort(key=lambda link: (-link.cause.tier, -link.cause.weight, _seconds(link.cause)))
+        found.sort(key=lambda link: (-link.cause.tier, -link.cause.weight, *_first_seen(link.cause)))
         for link in found:
             if not _leads_to(link.cause, effect, links):
                 links[effect] = link
@@ -121,9 +132,12 @@ def _candidates(effect: Fault, row: Explanation, index: Index) -> Iterator[Fault
         if effect.rank is not None:
             yield from index.of_rank(row.a, None)
         return
-    if row.scope in ("host", "gpu") and effect.rank is not None:
-        yield from index.of_rank(row.a, effect.rank)
-    yield from index.anywhere(row.a)
+    if row.scope in ("host", "gpu"):
+        if effect.rank is not None:
+            yield from index.of_rank(row.a, effect.rank)
+        yield from index.of_host(row.a, effect.host)
+    else:
+        yield from index.anywhere(row.a)
 
 
 def _in_scope(cause: Fault, effect: Fault, row: Explanation, scene: Scene) -> bool:
@@ -208,6 +222,6 @@ def _in_order(cause: Fault, effect: Fault) -> bool:
     return cause.event.source_id != effect.event.source_id or cause.event.span.offset <= effect.event.span.offset
 
 
-def _seconds(fault: Fault) -> float:
+def _first_seen(fault: Fault) -> tuple[float, int, str]:
     clock = fault.event.place.time
-    return clock.seconds if clock is not None else float("inf")
+    return clock.seconds if clock is not None else float("inf"), fault.event.span.offset, fault.event.span.source

@@ -41,6 +41,11 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fau
     finishes = [event for event in aligned.events if is_finish(event)]
     failing = any(_is_bad(found) and not any(_follows(end, found) for end in finishes) for found in aligned.exits)
     progress = {report.source.id: report.progress for report in aligned.bundle.reports}
+    last_own: dict[tuple[str, int | None], int] = {}
+    for fault in faults:
+        if not fault.is_exit and fault.tier > 1:
+            key = (fault.event.source_id, fault.rank)
+            last_own[key] = max(last_own.get(key, 0), fault.event.span.offset)
     out = set()
     for fault in faults:
         event = fault.event
@@ -48,7 +53,8 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fau
             out.add(fault)
         elif not fault.is_exit and not fault.kernel:
             later = _progress_after(fault, progress.get(event.source_id, ()))
-            if any((not failing and _is_complete(last)) or _went_on(fault, last, faults, failing) for last in later):
+            failed_at = last_own.get((event.source_id, fault.rank), 0)
+            if any((not failing and _is_complete(last)) or _went_on(fault, last, failed_at, failing) for last in later):
                 out.add(fault)
     return frozenset(out)
 
@@ -85,14 +91,10 @@ def _progress_after(fault: Fault, progress: Iterable[Progress]) -> list[Progress
     return out
 
 
-def _went_on(fault: Fault, last: Progress, faults: Sequence[Fault], failing: bool) -> bool:
+def _went_on(fault: Fault, last: Progress, failed_at: int, failing: bool) -> bool:
+    """`failed_at` is the offset of the last own failure of this rank in this source."""
     event, span = fault.event, last.last_span
-    assert span is not None
-    if any(
-        other.event.source_id == event.source_id and other.rank == fault.rank and other.event.span.offset > span.offset
-        for other in faults
-        if not other.is_exit and other.tier > 1
-    ):
+    if span is not None and failed_at > span.offset:
         return True
     if failing:
         return False

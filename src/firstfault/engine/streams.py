@@ -57,7 +57,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 def split_streams(faults: Iterable[Fault], aligned: Aligned) -> tuple[list[Stream], list[Fault]]:
     """The streams of all ranks, and the faults that belong to the job or a machine."""
-    sources = {report.source.id: (index, report.source) for index, report in enumerate(aligned.bundle.reports)}
+    sources = {report.source.id: report.source for report in aligned.bundle.reports}
     by_key: dict[StreamKey, list[Fault]] = {}
     free = []
     for fault in faults:
@@ -70,13 +70,16 @@ def split_streams(faults: Iterable[Fault], aligned: Aligned) -> tuple[list[Strea
             by_key.setdefault((place.attempt, None, fault.event.source_id), []).append(fault)
     streams = []
     for (attempt, rank, _), found in by_key.items():
-        ordered = sorted(found, key=lambda fault: _position(fault, *sources.get(fault.event.source_id, (len(sources), None))))
+        if any(not fault.is_exit for fault in found):
+            # A rank that reports a failure did not leave with code 0, whatever the launcher's account lacks.
+            found = [fault for fault in found if not fault.event.captures.get("inferred")]
+        ordered = sorted(found, key=lambda fault: _position(fault, sources.get(fault.event.source_id)))
         known = rank if rank is not None else next((f.rank for f in ordered if f.rank is not None), None)
         streams.append(Stream(attempt=attempt, rank=known, faults=tuple(ordered)))
     return streams, free
 
 
-def _position(fault: Fault, index: int, source: Source | None) -> tuple[int, int, int, int, int]:
+def _position(fault: Fault, source: Source | None) -> tuple[int, str, int, int, int]:
     """The rank's own stderr first, then its other files, the launcher's combined log, and exit codes last.
 
     On one line the stronger class counts.
@@ -92,7 +95,7 @@ def _position(fault: Fault, index: int, source: Source | None) -> tuple[int, int
         order = 1 if "stdout" in source.path else 0
     # `terminate called after throwing` is followed by the line that says what was thrown.
     line = fault.event.span.line + (WHAT_LINES if fault.event.name == "native.terminate" else 0)
-    return order, index, line, -fault.tier, -fault.weight
+    return order, fault.event.source_id, line, -fault.tier, -fault.weight
 
 
 def _head(faults: Sequence[Fault], anonymous: bool) -> Fault:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Collection, Sequence
 from typing import Literal
 
@@ -32,6 +33,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 def choose(roots: Sequence[Fault], aligned: Aligned, told_ranks: Collection[int]) -> Choice:
     """The initiating faults among `roots`, which nothing explains and which share the strongest prior."""
+    roots = sorted(roots, key=_place_order)
     acts = [fault for fault in roots if fault.fault_class in _ONE_ACT]
     if acts and len(acts) == len(roots):
         return Choice(initiating=tuple(acts[:1]), reason="one act from outside stopped the whole job")
@@ -86,7 +88,13 @@ def _spread(faults: Sequence[Fault], aligned: Aligned) -> Choice:
 
 
 def _strongest(faults: Sequence[Fault]) -> Fault:
-    return max(faults, key=lambda fault: (fault.strength, not fault.kernel, -fault.event.span.offset))
+    return min(faults, key=lambda fault: (-fault.tier, -fault.weight, fault.kernel, *_place_order(fault)))
+
+
+def _place_order(fault: Fault) -> tuple[int, int, str, str]:
+    """The order in which sources were handed over means nothing: ranks, then places in the sources."""
+    rank = sys.maxsize if fault.rank is None else fault.rank
+    return rank, fault.event.span.offset, fault.event.span.source, fault.fault_class
 
 
 def _pointed_at(faults: Sequence[Fault], aligned: Aligned) -> Choice:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from firstfault.errors import UsageError
@@ -28,7 +27,7 @@ def _fact(name: str, text: str, pack: Pack) -> Fact:
     spec = pack.facts.get(name)
     where = f"--fact {name}={text}"
     if spec is None:
-        near = get_close_matches(name, pack.facts, n=3, cutoff=0.5)
+        near = _near(name, list(pack.facts), 3)
         raise UsageError(f"no fact is called {name}", where=where, hint=f"did you mean {' or '.join(near)}?" if near else "")
     value = _value(text, spec)
     if value is None:
@@ -65,10 +64,17 @@ def _number(text: str, kind: str) -> FactValue | None:
         return None
 
 
+def _near(text: str, choices: list[str], count: int) -> list[str]:
+    # Only a mistake needs it.
+    from difflib import get_close_matches
+
+    return get_close_matches(text, choices, n=count, cutoff=0.5)
+
+
 def _expected(text: str, spec: FactSpec) -> str:
     if spec.values:
         values = [str(value).lower() if isinstance(value, bool) else value for value in spec.values]
-        near = get_close_matches(text, values, n=1)
+        near = _near(text, values, 1)
         return f"did you mean {near[0]}?" if near else f"one of: {', '.join(values)}"
     examples = {
         "bool": "true or false",

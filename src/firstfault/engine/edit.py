@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
@@ -120,6 +119,8 @@ def _json(value: str) -> str:
 
 
 def _diff(report: SourceReport, after: str) -> Patch:
+    import difflib
+
     path = _path_for_git(report.source.path)
     before_lines = (report.text or "").splitlines(keepends=True)
     produced = difflib.unified_diff(before_lines, after.splitlines(keepends=True), f"a/{path}", f"b/{path}")

@@ -8,7 +8,7 @@ the step decides nothing. Where the inner side of the traceback was cut, phase a
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from firstfault.engine.derive import frame_table as table
@@ -66,26 +66,24 @@ def is_library(path: str) -> bool:
 
 
 def _matches(row: Row, frame: Frame) -> bool:
-    path, function = _compiled(row)
-    return bool(function.fullmatch(frame.function) and path.search(library_path(frame.path)) and row.code in frame.code)
+    if row.code not in frame.code or not _is_one_of(frame.function, row.function):
+        return False
+    path = f"/{library_path(frame.path)}"
+    return not row.path or any(_stands_in(part, path) for part in row.path.split("|"))
+
+
+def _stands_in(part: str, path: str) -> bool:
+    return fnmatchcase(path, f"*/{part}*") if "*" in part else f"/{part}" in path
+
+
+def _is_one_of(function: str, names: str) -> bool:
+    if not names:
+        return True
+    return any(fnmatchcase(function, name) if "*" in name else function == name for name in names.split("|"))
 
 
 def _any(rows: Sequence[Row], frame: Frame) -> bool:
     return any(_matches(row, frame) for row in rows)
-
-
-@lru_cache(maxsize=1024)
-def _compiled(row: Row) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    return re.compile(rf"(?:^|/)(?:{row.path})"), re.compile(row.function)
-
-
-@lru_cache(maxsize=1)
-def _transparent() -> re.Pattern[str]:
-    return re.compile(rf"(?:^|/)(?:{table.TRANSPARENT})")
-
-
-def _is_transparent(frame: Frame) -> bool:
-    return bool(_transparent().search(f"{library_path(frame.path)}:{frame.function}"))
 
 
 def _stage(frames: Sequence[Frame]) -> Iterator[Fact]:
@@ -154,7 +152,7 @@ def _phase(frames: Sequence[Frame]) -> tuple[str | None, Frame | None]:
         frame = frames[index]
         if _matches(table.MOVE, frame) and not forward[index]:
             return "load", frame
-        if _is_transparent(frame):
+        if _any(table.TRANSPARENT, frame):
             continue
         for row in table.PHASE:
             if _matches(row, frame):

@@ -104,9 +104,9 @@ def _framework(scope: Scope) -> Iterator[Fact]:
                 yield Fact(name="run.framework", value=framework, origin="frames of the traceback", spans=(frame.span,))
                 return
     for event in scope.events():
-        framework = _SIGNAL_FRAMEWORKS.get((event.signal or "").split(".", 1)[0])
-        if framework:
-            yield Fact(name="run.framework", value=framework, origin=f"signal {event.signal}", spans=(event.span,))
+        emitter = _SIGNAL_FRAMEWORKS.get((event.signal or "").split(".", 1)[0])
+        if emitter:
+            yield Fact(name="run.framework", value=emitter, origin=f"signal {event.signal}", spans=(event.span,))
             return
     for setting in scope.settings():
         if setting.family == "command" and setting.key == "launcher" and setting.value in {"accelerate", "deepspeed"}:

@@ -7,12 +7,13 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from firstfault.engine.align import Aligned
-from firstfault.engine.causes import Link, Scene, link_faults, root_of
+from firstfault.engine.causes import Link, Scene, link_faults
 from firstfault.engine.classes import Fault
+from firstfault.engine.consequence import Consequence, explain_all, followers
 from firstfault.engine.silent import Suspicion, silent_ranks, suspect
 from firstfault.engine.streams import Stream, split_streams
 from firstfault.engine.tie_break import Choice, choose
-from firstfault.engine.wording import subject, why_consequence, why_follower
+from firstfault.engine.wording import subject
 from firstfault.knowledge.schema import CausalTable
 
 _STOPPED = frozenset({"exit_sigterm", "keyboard_interrupt"})
@@ -55,7 +56,7 @@ def account_for(
     """Explain what can be explained among the faults of one attempt, and choose among the rest."""
     streams, free = split_streams(faults, aligned)
     told = _told_ranks(free, streams)
-    heads = [stream.head for stream in streams]
+    heads = [stream.acting for stream in streams]
     nodes = [*heads, *_distinct(free)]
     scene = Scene(
         clocks=aligned.clocks,
@@ -65,26 +66,22 @@ def account_for(
     )
     links = link_faults(nodes, causal, scene)
     roots = [fault for fault in nodes if fault not in links]
-    explained = [(link.effect, root_of(link.effect, links), link) for link in links.values()]
     carried = _carried_over(roots, before, causal)
-    left = [fault for fault in roots if fault not in {effect for effect, _, _ in carried} and not _implied(fault, told, nodes)]
+    left = [fault for fault in roots if fault not in {one.effect for one in carried} and not _implied(fault, told, nodes)]
     strong = _seen_rather_than_inferred([fault for fault in left if fault.tier > 1])
     placed = {fault: _with_rank(fault, links, nodes, aligned) for fault in strong}
-    sentences = [
-        (effect, placed.get(root, root), why_consequence(link, placed.get(root, root))) for effect, root, link in explained
-    ]
-    sentences += carried
+    found = [Consequence(link.effect, placed.get(link.cause, link.cause), link) for link in links.values()]
+    found += [*carried, *followers(streams)]
     if strong:
-        return _own_account(placed, left, nodes, streams, sentences, aligned, told)
-    return _consequences_only(left or roots, nodes, streams, sentences, aligned, told, suspicion)
+        return _own_account(placed, left, nodes, found, aligned, told)
+    return _consequences_only(left or roots, nodes, found, aligned, told, suspicion)
 
 
 def _own_account(
     placed: dict[Fault, Fault],
     left: Sequence[Fault],
     nodes: Sequence[Fault],
-    streams: Sequence[Stream],
-    sentences: list[tuple[Fault, Fault, str]],
+    consequences: list[Consequence],
     aligned: Aligned,
     told: Collection[int],
 ) -> Account:
@@ -97,8 +94,7 @@ def _own_account(
     same = [fault for fault in others if _same_incident(fault, first)]
     echoes = [f for f in others if f not in same and (f.fault_class in _TALK or f.tier == 1 or f.rank in choice.ranks)]
     independent = [fault for fault in others if fault not in same and fault not in echoes]
-    sentences += [(f, first, why_follower(first) if f.rank == first.rank else subject(first)) for f in echoes]
-    sentences += _followers(streams)
+    consequences += [Consequence(fault, first) for fault in echoes]
     certainty = choice.certainty
     if certainty == "established" and (any(f.tier > 1 for f in independent) or _unseen(aligned, nodes)):
         certainty = "likely"
@@ -106,7 +102,7 @@ def _own_account(
     return Account(
         choice=msgspec.structs.replace(choice, initiating=initiating, certainty=certainty, reason=_reason(choice, nodes)),
         own=True,
-        explained=tuple(sentences),
+        explained=explain_all(consequences),
         independent=tuple(independent),
         symmetric=_symmetric(choice, aligned),
     )
@@ -122,8 +118,7 @@ def _same_incident(fault: Fault, first: Fault) -> bool:
 def _consequences_only(
     roots: Sequence[Fault],
     nodes: Sequence[Fault],
-    streams: Sequence[Stream],
-    sentences: list[tuple[Fault, Fault, str]],
+    consequences: list[Consequence],
     aligned: Aligned,
     told: Collection[int],
     suspicion: Suspicion | None,
@@ -134,8 +129,7 @@ def _consequences_only(
     if alone and first.rank is not None and not suspicion:
         found = Suspicion(ranks=(first.rank,), reason=f"rank {first.rank} ended with an error code, what it printed is missing")
     rank = found.ranks[0] if len(found.ranks) == 1 else None
-    sentences += [(fault, first, why_follower(first)) for fault in roots if fault is not first and fault.rank == first.rank]
-    sentences += _followers(streams)
+    consequences += [Consequence(fault, first) for fault in roots if fault is not first and fault.rank == first.rank]
     choice = Choice(
         initiating=(first,),
         rank=rank,
@@ -144,7 +138,7 @@ def _consequences_only(
         certainty="likely" if rank is not None else "undetermined",
         reason=found.reason,
     )
-    return Account(choice=choice, own=False, explained=tuple(sentences), suspects=found.ranks)
+    return Account(choice=choice, own=False, explained=explain_all(consequences), suspects=found.ranks)
 
 
 def _told_ranks(free: Iterable[Fault], streams: Sequence[Stream]) -> set[int]:
@@ -193,7 +187,7 @@ def _sole_failing(heads: Iterable[Fault], told: Collection[int], aligned: Aligne
     return {host: next(iter(ranks)) for host, ranks in by_host.items() if len(ranks) == 1}
 
 
-def _carried_over(roots: Sequence[Fault], before: Account | None, causal: CausalTable) -> list[tuple[Fault, Fault, str]]:
+def _carried_over(roots: Sequence[Fault], before: Account | None, causal: CausalTable) -> list[Consequence]:
     """Faults that follow from the failure of the attempt before: its sockets still die, its file is half written."""
     if before is None or not before.choice.initiating:
         return []
@@ -205,7 +199,7 @@ def _carried_over(roots: Sequence[Fault], before: Account | None, causal: Causal
             path = fault.event.captures.get("path")
             same_path = path is not None and path == cause.event.captures.get("path")
             if row.b in fault.labels and (same_path or "path" not in row.match):
-                out.append((fault, cause, f"the attempt before had just failed: {subject(cause)}"))
+                out.append(Consequence(fault, cause))
                 break
     return out
 
@@ -223,10 +217,6 @@ def _with_rank(fault: Fault, links: dict[Fault, Link], nodes: Sequence[Fault], a
         return fault
     place = aligned.rank_map.complete(msgspec.structs.replace(fault.event.place, rank=next(iter(ranks))))
     return msgspec.structs.replace(fault, event=msgspec.structs.replace(fault.event, place=place))
-
-
-def _followers(streams: Iterable[Stream]) -> list[tuple[Fault, Fault, str]]:
-    return [(fault, stream.head, why_follower(stream.head)) for stream in streams for fault in stream.followers]
 
 
 def _reason(choice: Choice, nodes: Sequence[Fault]) -> str:

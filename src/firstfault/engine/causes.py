@@ -96,13 +96,6 @@ def link_faults(faults: Sequence[Fault], causal: CausalTable, scene: Scene) -> d
     return links
 
 
-def root_of(fault: Fault, links: dict[Fault, Link]) -> Fault:
-    """The end of the chain of explanations that begins at `fault`."""
-    while fault in links:
-        fault = links[fault].cause
-    return fault
-
-
 def _rows_of(effect: Fault, rows: dict[str, list[Explanation]]) -> Iterator[Explanation]:
     for label in sorted(effect.labels):
         yield from rows.get(label, ())

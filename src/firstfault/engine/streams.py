@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from firstfault.engine.align import Aligned
 from firstfault.engine.classes import Fault
@@ -45,6 +46,12 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return _head(self.faults, anonymous=self.rank is None)
 
     @property
+    def acting(self) -> Fault:
+        """The head with what the rest of the stream adds to what it can cause: that its process ended."""
+        ends = frozenset(label for fault in self.faults if fault.is_exit for label in fault.labels & {"process_end"})
+        return replace(self.head, labels=self.head.labels | ends) if ends - self.head.labels else self.head
+
+    @property
     def followers(self) -> tuple[Fault, ...]:
         """All but the head, and without further sightings of one text."""
         head, seen, out = self.head, {(self.head.fault_class, self.head.shape)}, []
@@ -79,7 +86,7 @@ def split_streams(faults: Iterable[Fault], aligned: Aligned) -> tuple[list[Strea
     return streams, free
 
 
-def _position(fault: Fault, source: Source | None) -> tuple[int, str, int, int, int]:
+def _position(fault: Fault, source: Source | None) -> tuple[int, str, int, int, int, int]:
     """The rank's own stderr first, then its other files, the launcher's combined log, and exit codes last.
 
     On one line the stronger class counts.
@@ -95,7 +102,7 @@ def _position(fault: Fault, source: Source | None) -> tuple[int, str, int, int, 
         order = 1 if "stdout" in source.path else 0
     # `terminate called after throwing` is followed by the line that says what was thrown.
     line = fault.event.span.line + (WHAT_LINES if fault.event.name == "native.terminate" else 0)
-    return order, fault.event.source_id, line, -fault.tier, -fault.weight
+    return order, fault.event.source_id, line, fault.event.span.offset, -fault.tier, -fault.weight
 
 
 def _head(faults: Sequence[Fault], anonymous: bool) -> Fault:

@@ -24,13 +24,22 @@ _DID = {
     "host_allocation_failed": "could not allocate host memory",
     "host_oom_kill": "was killed by the kernel's OOM killer",
     "import_error": "could not import a module",
+    "hub_error": "could not reach the hub",
     "keyboard_interrupt": "was interrupted",
+    "launcher_sigterm": "was stopped by the launcher",
+    "machine_check": "ran on a machine with a hardware error",
     "native_signal": "crashed in native code",
+    "nccl_abort_note": "was aborted by its watchdog",
     "nccl_error": "met an NCCL error",
+    "non_finite": "met a value that is not finite",
     "peer_lost": "lost a peer",
+    "process_exit": "ended with an error code",
     "python_exception": "raised an exception",
+    "rendezvous_error": "could not join the process group",
     "shm_error": "ran out of shared memory",
     "storage_errno": "met a storage error",
+    "tracker_error": "lost its experiment tracker",
+    "watchdog_stuck": "hung until its watchdog gave up",
 }
 _JOB = {
     "scheduler_stop": "the scheduler stopped the job",
@@ -53,31 +62,35 @@ def subject(fault: Fault) -> str:
     return f"rank {fault.rank} " + _DID.get(fault.fault_class, "failed")
 
 
-def why_consequence(link: Link, root: Fault) -> str:
-    """Why `link.effect` is only a consequence of `root`, in one sentence."""
-    effect = link.effect.fault_class
+def why_consequence(fault: Fault, root: Fault, link: Link | None = None) -> str:
+    """Why `fault` is only a consequence of `root`, in one sentence; `link` is the row that explains it, if one does."""
+    effect = fault.fault_class
+    before = "" if link is None else _earlier(link, root)
+    stopped = link is not None and link.cause.fault_class == "launcher_sigterm"
     if root.fault_class == "scheduler_stop":
-        return "the scheduler stopped the job" + _earlier(link, root)
+        return "the scheduler stopped the job" + before
     if effect in ("peer_lost", "store_timeout", "nccl_error"):
-        return f"{subject(root)}{_earlier(link, root)}, which closed its connections"
+        return f"{subject(root)}{before}, which closed its connections"
     if effect in ("collective_timeout", "watchdog_stuck", "nccl_abort_note"):
-        return f"it waited in a collective that cannot complete: {subject(root)}{_earlier(link, root)}"
-    if effect in ("exit_sigterm", "launcher_sigterm", "keyboard_interrupt") or link.cause.fault_class == "launcher_sigterm":
+        return f"it waited in a collective that cannot complete: {subject(root)}{before}"
+    if stopped or effect in ("exit_sigterm", "launcher_sigterm", "keyboard_interrupt"):
         return f"the launcher stopped this process after {subject(root)}"
     if effect in ("launcher_report", "step_teardown", "elastic_node_lost", "process_exit"):
         return f"it only reports the end: {subject(root)}"
     if effect.startswith("gpu_xid") or effect == "kernel_segfault_line":
         return f"the kernel's view of one and the same fault: {subject(root)}"
-    return f"{subject(root)}{_earlier(link, root)}"
+    return f"{subject(root)}{before}"
 
 
-def why_follower(head: Fault) -> str:
-    """Why a later error of the same rank is only an echo."""
+def why_follower(head: Fault, root: Fault) -> str:
+    """Why a later error of the same rank is only an echo of its first one."""
     who = "the process" if head.rank is None else f"rank {head.rank}"
-    return f"it follows the first error of {who}"
+    if head is root or head.rank == root.rank:
+        return f"it follows the first error of {who}"
+    return f"it follows the first error of {who}, and that came after {subject(root)}"
 
 
 def _earlier(link: Link, root: Fault) -> str:
-    if link.delay is None or link.cause is not root or link.delay.seconds <= link.delay.error_s:
+    if link.delay is None or link.cause.event.span != root.event.span or link.delay.seconds <= link.delay.error_s:
         return ""
     return f" {format_duration(link.delay.seconds)} earlier"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from engine.faults import rank_logs
+from engine.faults import Log, rank_logs
 from engine.runs import MAIN, crash, facts_of, pack_of, spec
 from firstfault.knowledge.schema import Signal
+from firstfault.model.fact import Fact
 
 GIB = 1 << 30
 FIGURES = ("total", "free", "allocated", "requested")
@@ -90,13 +91,23 @@ def test_figures_of_another_rank_never_mix_in():
         assert facts["oom.total_bytes"].spans[0].source == facts["oom.requested_bytes"].spans[0].source
 
 
+def started(*facts):
+    """A report of the launch, as its plan would state it."""
+    log = Log("command.txt", kind="command")
+    log.facts = [Fact(name=name, value=value, origin="test") for name, value in facts]
+    return log
+
+
 def test_equal_device_index_on_several_ranks():
+    plan = started(("launch.processes", 3))
     logs = [oom(rank=rank, device=3) for rank in range(3)]
-    assert facts_of(*logs, size=3, pack=PACK).value("oom.same_device_on_ranks") is True
+    assert facts_of(plan, *logs, size=3, pack=PACK).value("oom.same_device_on_ranks") is True
     logs = [oom(rank=rank, device=rank) for rank in range(3)]
-    assert facts_of(*logs, size=3, pack=PACK).value("oom.same_device_on_ranks") is False
+    assert facts_of(plan, *logs, size=3, pack=PACK).value("oom.same_device_on_ranks") is False
     logs = [oom(rank=rank, device=0) for rank in range(3)]
-    assert facts_of(*logs, size=3, pack=PACK).value("oom.same_device_on_ranks") is None
+    assert facts_of(plan, *logs, size=3, pack=PACK).value("oom.same_device_on_ranks") is None
+    plan = started(("launch.processes", 3), ("launch.starter", "torchrun"))
+    assert facts_of(plan, *logs, size=3, pack=PACK).value("oom.same_device_on_ranks") is True
 
 
 def test_no_memory_facts_without_an_out_of_memory_error():

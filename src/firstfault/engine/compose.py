@@ -66,8 +66,9 @@ class Composer:
         finding = self._walk.finding
         failed = self._walk.verdict != "no_failure"
         entry = finding.entry if finding else None
-        initiating = self._initiating() if failed else None
+        self._book.cite(event.span for event in self._attribution.initiating[:1])
         reasons = self._reasons() if failed else ()
+        initiating = self._initiating() if failed else None
         others = self._others() if failed else ()
         collateral = self._collateral() if failed else ()
         marks = timeline(self._aligned, self._attribution, self._book) if failed else ()
@@ -248,14 +249,20 @@ class _OnlyTheClass:
 @lru_cache(maxsize=256)
 def _entry_of_class(fault_class: str, requirements: tuple[tuple[str, tuple[str, ...]], ...]) -> str:
     lookup = _OnlyTheClass(fault_class)
+    nothing = _OnlyTheClass("")
+    named = fault_class
     for entry_id, conditions in requirements:
-        if conditions and all(parse(condition).evaluate(lookup) for condition in conditions):
+        truths = [parse(condition).evaluate(lookup) for condition in conditions]
+        if truths and all(truths):
             return entry_id
-    return fault_class
+        # It names the class beside a fact that is not looked at here.
+        if named == fault_class and False not in truths and any(parse(c).evaluate(nothing) is False for c in conditions):
+            named = entry_id
+    return named
 
 
 def entry_of_class(fault_class: str, pack: Pack) -> str:
-    """The most general entry that the class alone opens; the class itself if there is none."""
+    """The most general entry that the class opens; the class itself if there is none."""
     roots = (entry for entry in pack.entries.values() if entry.refines is None)
     return _entry_of_class(fault_class, tuple((entry.id, tuple(c.if_ for c in entry.requires)) for entry in roots))
 

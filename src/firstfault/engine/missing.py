@@ -100,7 +100,7 @@ def _is_settled(name: str, known: Known) -> bool:
 
 def _separates(spec: FactSpec, deciding: dict[str, dict[str, None]], walk: Walk) -> tuple[str, ...]:
     ids = dict(deciding.get(spec.name, {}))
-    if walk.finding is not None and len(ids) < 2:
+    if walk.finding is not None and len(ids) == 1:
         ids |= dict.fromkeys(candidate.entry.id for candidate in walk.open[:3])
         ids.setdefault(walk.finding.entry.id)
     return tuple(ids)
@@ -112,7 +112,7 @@ def _missing(spec: FactSpec, separates: tuple[str, ...], pack: Pack, blanks: Bla
     if len(titles) == 1:
         why += f" It decides whether it is {titles[0]}."
     elif titles:
-        shown = titles[:3]
-        rest = f" and {len(titles) - 3} more" if len(titles) > 3 else ""
-        why += f" It decides between {', '.join(shown[:-1])} and {shown[-1]}{rest}."
+        shown = titles[:3] if len(titles) > 3 else titles[:-1]
+        last = f"{len(titles) - 3} more" if len(titles) > 3 else titles[-1]
+        why += f" It decides between {', '.join(shown)} and {last}."
     return Missing(fact=spec.name, why=why, command=blanks.fill(spec.obtain), separates=separates, cost=spec.cost)

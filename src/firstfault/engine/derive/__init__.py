@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from firstfault.knowledge.schema import Pack
 
 # The order matters where two modules make one fact (the first wins) or one uses another's.
-_MODULES = (fault, frames, events, memory, process, run, launch)
+_MODULES = (fault, frames, events, run, launch, memory, process)
 
 PRODUCES: frozenset[str] = frozenset(name for module in _MODULES for name in module.PRODUCES)
 """Every fact that is derived here."""

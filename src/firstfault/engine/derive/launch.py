@@ -49,11 +49,20 @@ def _command(scope: Scope) -> Iterator[Fact]:
 
 
 def _command_text(text: str) -> str:
-    """The command without a prompt or a trailing comment."""
+    """The command alone: without a prompt, a comment, a redirection or what it is piped into."""
     command = text.strip()
     for prompt in ("$ ", "> ", "% "):
         command = command.removeprefix(prompt)
-    return command.split("  #", 1)[0].rstrip(" \\")
+    quote = ""
+    for index, char in enumerate(command):
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'":
+            quote = char
+        elif char in "|<>;&" or (char == "#" and command[index - 1 : index].isspace()):
+            end = index - 1 if char in "<>" and command[index - 2 : index] in {" 1", " 2"} else index
+            return command[:end].rstrip(" \\")
+    return command.rstrip(" \\")
 
 
 def _script(scope: Scope) -> Iterator[Fact]:

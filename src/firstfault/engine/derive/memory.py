@@ -26,6 +26,7 @@ _OTHER_PROCESS = "torch.oom.other_process"
 _PROCESS_TOTAL = "torch.oom.process_total"
 # Total, free and process figures leave a rest for the driver itself; less than this share of the device shows nobody else.
 _DRIVER_SHARE = 0.02
+_SHOW_ALL_DEVICES = frozenset({"torchrun", "accelerate", "deepspeed"})
 
 
 def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
@@ -45,7 +46,7 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
             yield _difference("oom.unallocated_bytes", reserved - allocated, "reserved - allocated", event.span)
     yield from _processes_on_device(scope, line)
     yield from _other_processes(scope, facts, line)
-    yield from _same_device(scope, event.place.host)
+    yield from _same_device(scope, facts, event.place.host)
 
 
 def _read(name: str, value: object, span: SourceSpan) -> Fact:
@@ -101,25 +102,31 @@ def _job_pids(scope: Scope) -> frozenset[int]:
     return frozenset(pid for pid in pids if pid is not None)
 
 
-def _same_device(scope: Scope, host: str | None) -> Iterator[Fact]:
-    devices: dict[int, tuple[int, SourceSpan]] = {}
+def _same_device(scope: Scope, facts: FactSet, host: str | None) -> Iterator[Fact]:
+    recovered = set(map(id, scope.attribution.recovered))
+    devices: dict[object, tuple[int, SourceSpan]] = {}
     for event in scope.aligned.events:
         device = event.captures.get("device")
         if (
-            event.fault_class == "device_oom"
-            and event.place.rank is not None
+            scope.class_of(event) == "device_oom"
             and isinstance(device, int)
+            and event.traceback is not None
             and not event.quoted
+            and id(event) not in recovered
             and event.place.host == host
             and scope.in_attempt(event.place)
         ):
-            devices.setdefault(event.place.rank, (device, event.span))
-    if len(devices) < 2:
+            # A process dies of one such error: without rank labels, each traceback is a process of its own.
+            key = event.place.rank if event.place.rank is not None else (event.source_id, event.traceback)
+            devices.setdefault(key, (device, event.span))
+    processes = facts.value("launch.processes")
+    if len(devices) < 2 or not isinstance(processes, int) or processes < 2:
         return
-    # One visible device a rank makes every index 0: then equal indices say nothing.
     indices = {device for device, _ in devices.values()}
     spans = tuple(span for _, span in devices.values())[:3]
-    if len(indices) == 1 and indices != {0}:
+    # With one visible device a rank every index is 0; these launchers show all devices to every rank.
+    all_visible = facts.value("launch.starter") in _SHOW_ALL_DEVICES and facts.value("launch.visible_gpus") != 1
+    if len(indices) == 1 and (indices != {0} or all_visible):
         yield Fact(
             name="oom.same_device_on_ranks", value=True, origin="device index of each rank", spans=spans, basis="derived"
         )

@@ -95,3 +95,9 @@ KEYS = st.sampled_from(["rank", "step", "micro_step", "allocated_bytes", "saved_
 @given(st.lists(st.dictionaries(KEYS, VALUES), max_size=10))
 def test_any_record_is_survived(records: list[dict[str, Any]]) -> None:
     read(records)
+
+
+def test_the_allocation_that_failed_names_its_micro_batch() -> None:
+    records = [*window(0, [1000, 2000]), {"rank": 0, "step": 0, "micro_step": 1, "event": "oom", "requested_bytes": 512}]
+    found = read(records)
+    assert (found["oom.micro_index"], found["oom.requested_bytes"]) == (1, 512)

@@ -23,6 +23,8 @@ PRODUCES = (
     "memory.micro_step_r2",
     "memory.micro_step_slope_bytes",
     "memory.step_slope_bytes",
+    "oom.micro_index",
+    "oom.requested_bytes",
     "run.steps_done",
     "train.accumulation_steps",
 )
@@ -93,7 +95,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _header(values: dict[str, Any], span: SourceSpan, facts: dict[str, Fact]) -> None:
-    """What the probe knows of the run and of the first forward pass."""
+    """What the probe knows of the run, of the first forward pass, and of the allocation that failed."""
     steps = _whole(values.get("accumulation_steps"))
     if steps:
         facts.setdefault("train.accumulation_steps", _fact("train.accumulation_steps", steps, "probe", (span,)))
@@ -103,6 +105,11 @@ def _header(values: dict[str, Any], span: SourceSpan, facts: dict[str, Fact]) ->
             "memory.activation_bytes",
             _fact("memory.activation_bytes", saved, "saved tensors behind the first forward", (span,)),
         )
+    if values.get("event") == "oom":
+        for name, key in (("oom.micro_index", "micro_step"), ("oom.requested_bytes", "requested_bytes")):
+            value = _whole(values.get(key))
+            if value is not None:
+                facts.setdefault(name, _fact(name, value, "the probe's record of the failure", (span,)))
 
 
 def _record(values: dict[str, Any], span: SourceSpan) -> _Record | None:

@@ -44,6 +44,10 @@ MAX_NOTES = 50
 # Of the fifteen lines, what the initiating event may take: its line and the frames that say what it was doing.
 _MAX_INITIATING = 3
 _MAX_FRAMES = 3
+_STARTERS_OF_ONE = frozenset({"python", "accelerate", "torchrun", "deepspeed"})
+_OUTSIDE_THE_RANKS = frozenset(
+    {"launcher_exception", "argument_rejected", "scheduler_stop", "launcher_report", "rendezvous_error"}
+)
 _FRAME_FACTS = ("oom.consumer", "oom.phase", "exc.site", "fault.stage")
 
 
@@ -103,15 +107,30 @@ class Composer:
             return None
         spans = [event.span for event in events[:_MAX_INITIATING]]
         evidence = self._book.cite([*spans, *self._frame_spans()]) if events else self._cite_suspects()
+        rank = 0 if attribution.rank is None and self._is_one_process() else attribution.rank
         return Initiating(
-            rank=attribution.rank,
-            ranks=attribution.ranks,
+            rank=rank,
+            ranks=attribution.ranks if rank == attribution.rank or rank is None else (rank,),
             relation=attribution.relation,
             host=attribution.host,
             time=(attribution.time.text or None) if attribution.time else None,
             attempt=attribution.attempt,
             certainty=attribution.certainty,
             evidence=evidence,
+        )
+
+    def _is_one_process(self) -> bool:
+        """True if the run is known to be a single process: that process is rank 0, whether it says so or not."""
+        aligned, known = self._aligned, self._known
+        return (
+            known.value("launch.processes") == 1
+            and known.value("launch.starter") in _STARTERS_OF_ONE
+            and known.value("launch.slurm_tasks_per_node") is None
+            and self._attribution.fault_class not in _OUTSIDE_THE_RANKS
+            and aligned.world_size in {None, 1}
+            and not aligned.ranks - {0}
+            and not self._attribution.suspects
+            and self._attribution.relation == "one"
         )
 
     def _frame_spans(self) -> list[SourceSpan]:

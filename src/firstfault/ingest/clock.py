@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import calendar
 import re
 from functools import lru_cache
 
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import Clock
 
-_MONTHS = {name: number for number, name in enumerate(calendar.month_abbr) if name}
+_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTHS = {name: number for number, name in enumerate(_NAMES, start=1)}
 _MONTH = "(?P<mon>" + "|".join(_MONTHS) + ")"
 _HMS = r"(?P<h>[0-2]\d):(?P<mi>[0-5]\d):(?P<s>[0-6]\d)(?:[.,](?P<f>\d{1,9}))?"
 _DAYS_BEFORE = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
 _DAY_S = 86_400
 
 # Years before 1990 and after 2099 are numbers of something else.
-_WALL = re.compile(
+_WALL = lazy_pattern(
     r"(?P<y>19[9]\d|20\d\d)[-/](?P<mo>[01]?\d)[-/](?P<d>[0-3]?\d)(?:[T_ ]|  )" + _HMS + r"(?P<z>Z\b| ?[+-]\d\d:?\d\d\b| UTC\b)?"
 )
-_CTIME = re.compile(
+_CTIME = lazy_pattern(
     r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )" + _MONTH + r" +(?P<d>\d{1,2}) " + _HMS + r"(?: [A-Z]{3,4})? (?P<y>20\d\d)\b"
 )
-_SYSLOG = re.compile(_MONTH + r" +(?P<d>\d{1,2}) " + _HMS + r"\b")
-_MONTH_DAY = re.compile(r"(?P<mo>[01]\d)[/-](?P<d>[0-3]\d)(?:/(?P<y>20\d\d))? " + _HMS + r"\b")
-_GLOG = re.compile(r"(?P<mo>1[0-2]|0?[1-9])(?P<d>[0-3]\d) " + _HMS + r"\b")
-_DAYTIME = re.compile(_HMS + r"\b")
-_BOOT = re.compile(r"\[ *(?P<secs>\d{1,10})\.(?P<f>\d{3,9})\]")
+_SYSLOG = lazy_pattern(_MONTH + r" +(?P<d>\d{1,2}) " + _HMS + r"\b")
+_MONTH_DAY = lazy_pattern(r"(?P<mo>[01]\d)[/-](?P<d>[0-3]\d)(?:/(?P<y>20\d\d))? " + _HMS + r"\b")
+_GLOG = lazy_pattern(r"(?P<mo>1[0-2]|0?[1-9])(?P<d>[0-3]\d) " + _HMS + r"\b")
+_DAYTIME = lazy_pattern(_HMS + r"\b")
+_BOOT = lazy_pattern(r"\[ *(?P<secs>\d{1,10})\.(?P<f>\d{3,9})\]")
 _DATED = (_WALL, _CTIME, _SYSLOG, _MONTH_DAY, _DAYTIME)
 
 
@@ -86,16 +87,18 @@ def _clock_of(found: re.Match[str]) -> Clock | None:
         # Without a year the days are counted as in a common year.
         days = _DAYS_BEFORE[month - 1] + day - 1
         return Clock(days * _DAY_S + seconds_of_day, "yearless", resolution_s, found[0])
-    if day > calendar.monthrange(int(parts["y"]), month)[1]:
+    midnight_s = _midnight_s(int(parts["y"]), month, day)
+    if midnight_s is None:
         return None
-    return Clock(
-        _midnight_s(int(parts["y"]), month, day) + seconds_of_day - _zone_s(parts.get("z")), "wall", resolution_s, found[0]
-    )
+    return Clock(midnight_s + seconds_of_day - _zone_s(parts.get("z")), "wall", resolution_s, found[0])
 
 
 @lru_cache(maxsize=64)
-def _midnight_s(year: int, month: int, day: int) -> int:
-    return calendar.timegm((year, month, day, 0, 0, 0))
+def _midnight_s(year: int, month: int, day: int) -> int | None:
+    """Seconds from 1970 to the beginning of a day; None if the month is shorter."""
+    import calendar
+
+    return calendar.timegm((year, month, day, 0, 0, 0)) if day <= calendar.monthrange(year, month)[1] else None
 
 
 def _zone_s(zone: str | None) -> int:

@@ -10,6 +10,7 @@ from firstfault.ingest.dumps import literal
 from firstfault.ingest.launcher_options import FLAGS, MODULES, SLURM_SHORT, TOOLS, option_name
 from firstfault.ingest.lines import Line
 from firstfault.ingest.shell import assignment, split_commands
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import Setting
 from firstfault.model.span import SourceSpan
 
@@ -22,21 +23,21 @@ MAX_NESTING = 4
 
 Value = bool | int | float | str | None
 
-_TRIGGER = re.compile(
+_TRIGGER = lazy_pattern(
     r"\b(?:accelerate|torchrun|deepspeed|python[\d.]*|srun|mpirun|mpiexec|export)\b|^\s*#SBATCH|^\s*[A-Z]\w*="
 )
-_PROMPT = re.compile(
+_PROMPT = lazy_pattern(
     r"^\s*(?:\([\w.-]{1,40}\)\s*)?(?:[\w.-]{1,40}@[\w.-]{1,60}[:\s]?[^\s$#%]{0,200}\s?[$#%]|\[[^\]]{0,80}\]\s?[$#%]"
     r"|[$%❯!]|\++)\s*(?=\S)"
 )
-_STARTS_WITH_LAUNCHER = re.compile(
+_STARTS_WITH_LAUNCHER = lazy_pattern(
     r"^\s*(?:[A-Z_][A-Z0-9_]*=\S*\s+)*(?:accelerate\s+launch|torchrun|deepspeed|srun|mpirun|mpiexec|(?:\S*/)?python[\d.]*)\s"
     r"+(?=\S*[-=./\w]*(?:\.py\b|\s-|-))"
 )
-_SENTENCE = re.compile(r"[a-z]{2,}[.?!,]\s*$|\s(?:fails|failed|works|hangs|but|and then|because|with the|on the)\s")
-_SBATCH = re.compile(r"^\s*#SBATCH\s+(?P<options>[^#]*)")
+_SENTENCE = lazy_pattern(r"[a-z]{2,}[.?!,]\s*$|\s(?:fails|failed|works|hangs|but|and then|because|with the|on the)\s")
+_SBATCH = lazy_pattern(r"^\s*#SBATCH\s+(?P<options>[^#]*)")
 _SHELL_KINDS = frozenset({"command", "slurm"})
-_PYTHON = re.compile(r"python[\d.]*\Z")
+_PYTHON = lazy_pattern(r"python[\d.]*\Z")
 # Programs that run the command that follows them.
 _RUNNERS = frozenset(
     {

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from firstfault.ingest.context import Context
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.bundle import Note
 from firstfault.model.fact import Setting
 
@@ -20,7 +19,7 @@ MAX_DEPTH = 16
 MAX_BRACKETS = 64
 MAX_VALUE_CHARS = 1_000
 
-_BRACKETS = re.compile(r"[\[\]{}]")
+_BRACKETS = lazy_pattern(r"[\[\]{}]")
 
 Scalar = bool | int | float | str | None
 Reading = tuple[tuple[Setting, ...], tuple[Note, ...]]
@@ -35,6 +34,8 @@ def read_deepspeed(text: str, ctx: Context) -> Reading:
     """Settings of a DeepSpeed JSON, keys dotted; what is no JSON gives a note with the line, and what can be read of it."""
     if len(text) > MAX_CONFIG_CHARS:
         return _read(text, ctx, "deepspeed", _json_scalar, text)
+    import json
+
     problem: Note | None = None
     try:
         json.loads(text)
@@ -148,6 +149,8 @@ def _json_scalar(node: yaml.ScalarNode) -> Scalar:
     text = str(node.value)[:MAX_VALUE_CHARS]
     if node.style is not None:
         return text
+    import json
+
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -10,6 +9,7 @@ import msgspec
 from firstfault.ingest.configs import read_accelerate, read_deepspeed
 from firstfault.ingest.context import Context
 from firstfault.ingest.lines import Line
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import Setting
 
 MAX_DUMPS = 20
@@ -25,15 +25,15 @@ _ACCELERATE_KEYS = frozenset(
     }
 )  # fmt: skip
 _MIN_KEYS = 3
-_DEEPSPEED_KEY = re.compile(
+_DEEPSPEED_KEY = lazy_pattern(
     r'"(?:zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|gradient_accumulation_steps|bf16|fp16)"\s*:'
 )
-_YAML_ROW = re.compile(r"^(?P<dash>\t?- )?(?P<indent>\s*)(?P<key>[A-Za-z_]\w*):(?:\s|$)")
-_JSON_OPENS = re.compile(r"^\s*(?:json = |[\w. -]{1,60}[=:] ?)?\{\s*$")
-_DOTTED = re.compile(r"^\s*(?P<key>[a-z]\w{2,60}) \.{3,60} (?P<value>\S.{0,500}?)\s*$")
-_ARGUMENTS_OPEN = re.compile(r"\b(?:Seq2Seq)?(?:Training|SFT|DPO|GRPO|PPO|Reward)(?:Arguments|Config)\((?P<rest>.*)$")
-_SOURCE_CODE = re.compile(r"(?:=|\breturn|\(|#.*)\s*$")
-_ARGUMENT = re.compile(
+_YAML_ROW = lazy_pattern(r"^(?P<dash>\t?- )?(?P<indent>\s*)(?P<key>[A-Za-z_]\w*):(?:\s|$)")
+_JSON_OPENS = lazy_pattern(r"^\s*(?:json = |[\w. -]{1,60}[=:] ?)?\{\s*$")
+_DOTTED = lazy_pattern(r"^\s*(?P<key>[a-z]\w{2,60}) \.{3,60} (?P<value>\S.{0,500}?)\s*$")
+_ARGUMENTS_OPEN = lazy_pattern(r"\b(?:Seq2Seq)?(?:Training|SFT|DPO|GRPO|PPO|Reward)(?:Arguments|Config)\((?P<rest>.*)$")
+_SOURCE_CODE = lazy_pattern(r"(?:=|\breturn|\(|#.*)\s*$")
+_ARGUMENT = lazy_pattern(
     r"(?P<key>[a-z_]\w{1,60})="
     r"(?P<value>'[^']{0,500}'|\"[^\"]{0,500}\"|\[[^\]]{0,500}\]|\{[^}]{0,500}\}|[^,()]{0,200})"
 )

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from firstfault.ingest.linekind import is_command, prompt_command
 from firstfault.ingest.lines import Line
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import Place
 
-_FRAME = re.compile(r"\s*File \"[^\"]+\", line \d+")
-_LISTED = re.compile(r"\s*[│|]?\s*(?:❱\s*\d+ |\d+ ?)[│|]|\s*-+> *\d+ |\s{2,}\d+ {2,}\S")
-_TRACED = re.compile(r"\++ \S")
+_FRAME = lazy_pattern(r"\s*File \"[^\"]+\", line \d+")
+_LISTED = lazy_pattern(r"\s*[│|]?\s*(?:❱\s*\d+ |\d+ ?)[│|]|\s*-+> *\d+ |\s{2,}\d+ {2,}\S")
+_TRACED = lazy_pattern(r"\++ \S")
 
 _Stream = tuple[int | None, int | None, int | None, str | None]
 

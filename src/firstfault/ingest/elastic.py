@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from firstfault.ingest.clock import parse_clock
 from firstfault.ingest.context import Context
 from firstfault.ingest.lines import Line
 from firstfault.ingest.traceback import StreamKey, read_tracebacks, stream_key
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.bundle import Note
 from firstfault.model.event import Clock, Place, ProcessExit, Traceback
 from firstfault.model.span import SourceSpan
@@ -21,12 +21,12 @@ MAX_ERROR_FILE_BYTES = 4 << 20
 MAX_ERROR_LINES = 2_000
 MAX_TEXT_CHARS = 500
 
-_FIRST_OBSERVED = re.compile(r"Root Cause \(first observed failure\):")
-_FAILURES = re.compile(r"^\s*(?:Failures:|Other Failures:)\s*$")
-_ENTRY = re.compile(r"^\s*\[\d{1,6}\]:\s*$")
-_FIELD = re.compile(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback)\s*: ?(?P<value>.*)$")
-_RANK = re.compile(r"(?P<rank>\d{1,9})(?: +\(local_rank: (?P<local>\d{1,9})\))?")
-_EXIT = re.compile(r"(?P<code>-?\d{1,6})(?: +\(pid: (?P<pid>\d{1,9})\))?")
+_FIRST_OBSERVED = lazy_pattern(r"Root Cause \(first observed failure\):")
+_FAILURES = lazy_pattern(r"^\s*(?:Failures:|Other Failures:)\s*$")
+_ENTRY = lazy_pattern(r"^\s*\[\d{1,6}\]:\s*$")
+_FIELD = lazy_pattern(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback)\s*: ?(?P<value>.*)$")
+_RANK = lazy_pattern(r"(?P<rank>\d{1,9})(?: +\(local_rank: (?P<local>\d{1,9})\))?")
+_EXIT = lazy_pattern(r"(?P<code>-?\d{1,6})(?: +\(pid: (?P<pid>\d{1,9})\))?")
 
 
 class _Failure:

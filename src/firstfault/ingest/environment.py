@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from firstfault.ingest.context import Context
 from firstfault.ingest.lines import Line
 from firstfault.ingest.nvidia_smi import read_nvidia_smi
 from firstfault.ingest.shell import assignment, split_commands
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import Setting
 from firstfault.units import parse_size
 
 MAX_SETTINGS = 5_000
 
 _ENVIRONMENT_KINDS = frozenset({"environment", "nvidia_smi"})
-_PINNED = re.compile(r"^(?:\[(?:pip3?|conda)\] )?(?P<name>[A-Za-z][\w.-]{0,80})==(?P<version>\d[\w.+!-]{0,60})$")
-_CONDA = re.compile(r"^\[(?:pip3?|conda)\] (?P<name>[A-Za-z][\w.-]{0,80})\s+(?P<version>\d[\w.+!-]{0,60})\b")
-_COLUMNS = re.compile(r"^(?P<name>[A-Za-z][\w.-]{0,80})\s{2,}v?(?P<version>\d+\.[\w.+!-]{1,60})(?:\s{2,}\S+)?\s*$")
-_TOOL_ROW = re.compile(r"^(?P<name>[a-z][\w-]{1,40}) v?(?P<version>\d+\.\d[\w.+!-]{0,60})\s*$")
-_VERSION_ROW = re.compile(
+_PINNED = lazy_pattern(r"^(?:\[(?:pip3?|conda)\] )?(?P<name>[A-Za-z][\w.-]{0,80})==(?P<version>\d[\w.+!-]{0,60})$")
+_CONDA = lazy_pattern(r"^\[(?:pip3?|conda)\] (?P<name>[A-Za-z][\w.-]{0,80})\s+(?P<version>\d[\w.+!-]{0,60})\b")
+_COLUMNS = lazy_pattern(r"^(?P<name>[A-Za-z][\w.-]{0,80})\s{2,}v?(?P<version>\d+\.[\w.+!-]{1,60})(?:\s{2,}\S+)?\s*$")
+_TOOL_ROW = lazy_pattern(r"^(?P<name>[a-z][\w-]{1,40}) v?(?P<version>\d+\.\d[\w.+!-]{0,60})\s*$")
+_VERSION_ROW = lazy_pattern(
     r"^\s*(?:- )?`{0,2}(?P<name>[A-Za-z][A-Za-z_ -]{1,30}?)`{0,2} version(?: \(GPU\??\))?: (?P<version>v?\d+\.[\w.+!-]{1,60})"
 )
-_VARIABLE = re.compile(r"^\s*(?:export |declare -x )?[A-Z_][A-Z0-9_]{0,80}=")
+_VARIABLE = lazy_pattern(r"^\s*(?:export |declare -x )?[A-Z_][A-Z0-9_]{0,80}=")
 # In a log a single line counts only for variables that training programs and launchers read.
-_TRAINING_VARIABLE = re.compile(
+_TRAINING_VARIABLE = lazy_pattern(
     r"(?:CUDA|NCCL|TORCH|PYTORCH|ACCELERATE|DEEPSPEED|SLURM|OMP|HF|FSDP|GLOO|MASTER|PMI|OMPI|TORCHELASTIC|XLA|HIP|ROCR|NVIDIA)_"
     r"|(?:RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|LD_LIBRARY_PATH|LD_PRELOAD)\Z"
 )
-_RAM = re.compile(
+_RAM = lazy_pattern(
     r"^\s*(?:- )?(?:System RAM|[Hh]ost (?:ram|RAM|memory)|Total (?:RAM|memory))\s*:?\s+(?P<size>\d[\d.]*\s?[KMGT]i?B)\b"
 )
-_FREE = re.compile(r"^Mem:\s+(?P<size>\d[\d.]*[KMGT]i)\s")
-_GPU_TIMES = re.compile(r"(?:^|\s)(?P<count>\d{1,3})\s?x\s+(?P<name>(?:NVIDIA|Tesla|GeForce|Quadro|AMD Instinct)\b[^,(]{0,60})")
-_GPU_NUMBERED = re.compile(r"^GPU (?P<index>\d{1,3}): (?P<name>[^(\n]{2,80}?)\s*(?:\((?P<note>[^)]*)\).*)?$")
-_DRIVER = re.compile(r"\b[Dd]river(?: [Vv]ersion)?:? +(?P<version>\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b")
+_FREE = lazy_pattern(r"^Mem:\s+(?P<size>\d[\d.]*[KMGT]i)\s")
+_GPU_TIMES = lazy_pattern(
+    r"(?:^|\s)(?P<count>\d{1,3})\s?x\s+(?P<name>(?:NVIDIA|Tesla|GeForce|Quadro|AMD Instinct)\b[^,(]{0,60})"
+)
+_GPU_NUMBERED = lazy_pattern(r"^GPU (?P<index>\d{1,3}): (?P<name>[^(\n]{2,80}?)\s*(?:\((?P<note>[^)]*)\).*)?$")
+_DRIVER = lazy_pattern(r"\b[Dd]river(?: [Vv]ersion)?:? +(?P<version>\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b")
 _PACKAGE_NAMES = {"pytorch": "torch", "numpy": "numpy", "python": "python", "huggingface_hub": "huggingface-hub"}
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from firstfault.ingest.context import Context
 from firstfault.ingest.lines import Line
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import Place, ProcessExit
 
 MAX_EXITS = 10_000
@@ -40,6 +40,9 @@ def code_of_signal(name: str) -> int | None:
         return -int(name)
     if name.lower() in _SIGNAL_TEXTS:
         return _SIGNAL_TEXTS[name.lower()]
+    # Building its enumerations is dear, and most sources name no signal.
+    import signal
+
     number = signal.Signals.__members__.get(name.upper())
     return None if number is None else -int(number)
 
@@ -50,11 +53,15 @@ class _Rule:
     def __init__(self, reporter: str, pattern: str, *, by_launcher: bool = False, anchored: bool = False) -> None:
         self.reporter = reporter
         self.by_launcher = by_launcher
-        compiled = re.compile(pattern)
-        self.search: Callable[[str], re.Match[str] | None] = compiled.match if anchored else compiled.search
+        self._pattern = lazy_pattern(pattern)
+        self._anchored = anchored
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """The match: at the start if the text is anchored, else anywhere."""
+        return self._pattern.match(text) if self._anchored else self._pattern.search(text)
 
 
-_TRIGGER = re.compile(
+_TRIGGER = lazy_pattern(
     r"exit ?code|closing signal|via signal|via SIG|subprocess|return code|exit status|died with|srun: error|terminated with"
     r"|exited with|finished with|non-zero status|terminated by signal|echo \$\?|\b(?i:" + _ENDINGS + r")\b"
 )
@@ -90,12 +97,12 @@ _RULES = (
         anchored=True,
     ),
 )
-_SRUN = re.compile(
+_SRUN = lazy_pattern(
     r"srun: error: (?P<host>[^\s:]{1,255}): tasks? (?P<tasks>[\d,\- ]{1,4096}): "
     r"(?:Exited with exit code (?P<code>\d{1,6})|(?P<signal>[A-Z][A-Za-z ]+?)(?: \(core dumped\))?\s*$)"
 )
-_ECHO = re.compile(r".{0,80}\becho \$\?\s*$")
-_NUMBER = re.compile(r"\s*(\d{1,3})\s*$")
+_ECHO = lazy_pattern(r".{0,80}\becho \$\?\s*$")
+_NUMBER = lazy_pattern(r"\s*(\d{1,3})\s*$")
 
 
 def read_exits(lines: Sequence[Line], ctx: Context) -> tuple[ProcessExit, ...]:

@@ -7,22 +7,23 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import Place
 
 _COMPRESSED = (".gz", ".zst")
 _LOG_NAME = r"(?:\.(?:log|out|err|txt|stderr|stdout|json))+"
-_TORCHRUN_FOLDER = re.compile(r"(?:^|/)attempt_(?P<attempt>\d{1,4})(?:/(?P<local>\d{1,6}))?/[^/]+$")
-_RANK_NAME = re.compile(r"(?:^|[._-])rank[._-]?(?P<rank>\d{1,6})(?=[._-]|$)", re.IGNORECASE)
-_RANK_FOLDER = re.compile(r"^rank[._-]?(?P<rank>\d{1,6})$", re.IGNORECASE)
-_LOCAL_RANK_NAME = re.compile(r"local[._-]?rank[._-]?(?P<rank>\d{1,6})(?=[._-]|$)", re.IGNORECASE)
-_LOG_HOST_RANK = re.compile(r"^log_(?P<host>[A-Za-z0-9][\w.-]*)_(?P<rank>\d{1,6})$")
-_SLURM_TASK = re.compile(r"^slurm-(?P<job>\d+)_(?P<task>\d{1,6})$")
-_HOST_WORD = re.compile(
+_TORCHRUN_FOLDER = lazy_pattern(r"(?:^|/)attempt_(?P<attempt>\d{1,4})(?:/(?P<local>\d{1,6}))?/[^/]+$")
+_RANK_NAME = lazy_pattern(r"(?:^|[._-])rank[._-]?(?P<rank>\d{1,6})(?=[._-]|$)", re.IGNORECASE)
+_RANK_FOLDER = lazy_pattern(r"^rank[._-]?(?P<rank>\d{1,6})$", re.IGNORECASE)
+_LOCAL_RANK_NAME = lazy_pattern(r"local[._-]?rank[._-]?(?P<rank>\d{1,6})(?=[._-]|$)", re.IGNORECASE)
+_LOG_HOST_RANK = lazy_pattern(r"^log_(?P<host>[A-Za-z0-9][\w.-]*)_(?P<rank>\d{1,6})$")
+_SLURM_TASK = lazy_pattern(r"^slurm-(?P<job>\d+)_(?P<task>\d{1,6})$")
+_HOST_WORD = lazy_pattern(
     r"(?:^|[._-])(?P<host>(?:node|host|gpu|gpu-?node|worker-node|compute)-?\d{1,5})(?=[._-]|$)", re.IGNORECASE
 )
-_HOST_FOLDER = re.compile(r"^(?:node|host|gpu|gpu-?node|compute)-?\d{1,5}$", re.IGNORECASE)
-_NUMBERED = re.compile(r"^(?P<head>.*[A-Za-z_.-])(?P<number>\d{1,5})$")
-_POD_LIKE = re.compile(r"(?:^|[-_])(?:worker|master|pod|launcher)[-_.]?$", re.IGNORECASE)
+_HOST_FOLDER = lazy_pattern(r"^(?:node|host|gpu|gpu-?node|compute)-?\d{1,5}$", re.IGNORECASE)
+_NUMBERED = lazy_pattern(r"^(?P<head>.*[A-Za-z_.-])(?P<number>\d{1,5})$")
+_POD_LIKE = lazy_pattern(r"(?:^|[-_])(?:worker|master|pod|launcher)[-_.]?$", re.IGNORECASE)
 
 
 def places_of(paths: Sequence[str]) -> tuple[Place, ...]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from firstfault.ingest.context import Context
 from firstfault.ingest.lines import Line
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import Place, ProcessExit
 from firstfault.model.fact import Fact
 from firstfault.model.span import SourceSpan
@@ -19,20 +19,20 @@ MAX_TEXT_CHARS = 500
 
 # The text may still carry what dmesg or syslog put before it; kernel text quoted further inside a line is no report.
 _LEAD = r"^(?:.{0,80}?\bkernel: )?(?:<\d>)?\s*(?:\[\s*\d+\.\d+\]\s*)?"
-_TRIGGER = re.compile(
+_TRIGGER = lazy_pattern(
     r"oom-kill:|ut of memory: Kill|segfault at|general protection|invalid opcode|NVRM: Xid|usage \d+kB, limit"
 )
-_CONSTRAINT = re.compile(_LEAD + r"oom-kill:constraint=(?P<constraint>\w+).*?(?:,task=[^,]*,pid=(?P<pid>\d{1,9}))?,uid=")
-_KILLED = re.compile(
+_CONSTRAINT = lazy_pattern(_LEAD + r"oom-kill:constraint=(?P<constraint>\w+).*?(?:,task=[^,]*,pid=(?P<pid>\d{1,9}))?,uid=")
+_KILLED = lazy_pattern(
     _LEAD + r"(?P<scope>Memory cgroup out of memory|Out of memory): Kill(?:ed)? process (?P<pid>\d{1,9}) \((?P<name>[^)]*)\)"
 )
-_CGROUP_LIMIT = re.compile(_LEAD + r"memory: usage \d+kB, limit (?P<limit>\d{1,15})kB")
-_SEGFAULT = re.compile(
+_CGROUP_LIMIT = lazy_pattern(_LEAD + r"memory: usage \d+kB, limit (?P<limit>\d{1,15})kB")
+_SEGFAULT = lazy_pattern(
     _LEAD
     + r"(?:traps: )?(?P<name>[^\[\]:]{1,64})\[(?P<pid>\d{1,9})\]:? (?P<kind>segfault at|general protection|trap invalid opcode)"
     r".*?(?: in (?P<module>[^\s\[]{1,255})\[|$)"
 )
-_XID = re.compile(
+_XID = lazy_pattern(
     _LEAD + r"NVRM: Xid \((?:PCI:)?(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.\d)?\): (?P<xid>\d{1,4})"
 )
 

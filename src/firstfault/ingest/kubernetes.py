@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from firstfault.ingest.clock import parse_clock
 from firstfault.ingest.context import Context
 from firstfault.ingest.exits import code_of_shell
 from firstfault.ingest.lines import Line
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import Clock, Place, ProcessExit
 from firstfault.model.fact import Fact
 from firstfault.model.span import SourceSpan
@@ -18,15 +18,15 @@ PRODUCES = ("sched.stop", "host.oom_kill", "host.ram_bytes")
 
 MAX_EXITS = 1_000
 
-_FIELD = re.compile(
+_FIELD = lazy_pattern(
     r'^(?P<indent>\s*)(?:- )?"?(?P<name>Name|Status|Reason|State|Last State|Exit Code|Finished|Limits|memory'
     r'|name|phase|reason|exitCode|finishedAt|terminated|limits)"?:\s*"?(?P<value>[^"{]*?)"?,?\s*\{?$'
 )
-_FIRST_WORDS = re.compile(
+_FIRST_WORDS = lazy_pattern(
     r"^\s*(?:Name:|Status:|- containerID:|containerStatuses:|\"containerStatuses\")|^NAME\s+READY\s+STATUS|Exit Code:|exitCode"
 )
-_POD_ROW = re.compile(r"^(?P<name>[a-z0-9][a-z0-9.-]{0,252})\s+\d+/\d+\s+(?P<status>[A-Z]\w+)\s+\d+")
-_EVENT = re.compile(r"^\s*(?:Warning|Normal)\s+(?P<reason>\w+)\s+\S")
+_POD_ROW = lazy_pattern(r"^(?P<name>[a-z0-9][a-z0-9.-]{0,252})\s+\d+/\d+\s+(?P<status>[A-Z]\w+)\s+\d+")
+_EVENT = lazy_pattern(r"^\s*(?:Warning|Normal)\s+(?P<reason>\w+)\s+\S")
 _STOPS = {
     "Evicted": "evicted",
     "Preempted": "preemption",
@@ -37,7 +37,7 @@ _STOPS = {
     "NodeNotReady": "node_failure",
     "NodeLost": "node_failure",
 }
-_HTTP_DATE = re.compile(
+_HTTP_DATE = lazy_pattern(
     r"\w{3}, (?P<day>\d\d) (?P<month>[A-Z][a-z]{2}) (?P<year>\d{4}) (?P<time>\d\d:\d\d:\d\d) (?P<zone>[+-]\d{4})"
 )
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

@@ -6,17 +6,18 @@ import re
 from typing import Literal
 
 from firstfault.ingest.prefix import parse_prefix
+from firstfault.lazy_pattern import lazy_pattern
 
 LineKind = Literal["blank", "prompt", "fence", "log", "command", "key", "prose", "other"]
 MAX_CHARS = 600
 
-_FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$")
-_PROMPT = re.compile(
+_FENCE = lazy_pattern(r" {0,3}(?P<marks>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$")
+_PROMPT = lazy_pattern(
     r"(?:\([\w.+-]+\) ?)?(?:\$ +|[\w.-]+@[\w.-]+(?::\S*)? ?[$#] ?|[\w.-]+@[\w.-]+ \S+ % |\[[\w.-]+@[\w.-]+ [^\]]*\][$#] ?"
     r"|(?:root:|(?:bash|sh|zsh)-)[\w.:~/-]*[$#] )(?P<command>[^\s$#].*)$"
 )
 _ASSIGNMENTS = r"(?:(?:export |env )?[A-Za-z_]\w*=(?:'[^']*'|\"[^\"]*\"|\S*) +)*"
-_COMMAND = re.compile(
+_COMMAND = lazy_pattern(
     rf"(?:{_ASSIGNMENTS}(?:sudo |nohup |time |exec |! ?)?(?:"
     + "|".join(
         (
@@ -39,11 +40,11 @@ _COMMAND = re.compile(
     )
     + r")|export [A-Za-z_]\w*=|#SBATCH |#!/)"
 )
-_KEY = re.compile(r"\s*(?:- )?[A-Za-z_][\w.-]{0,60}:(?:[ \t]+\S.*|\s*)$")
-_EXCEPTION = re.compile(
+_KEY = lazy_pattern(r"\s*(?:- )?[A-Za-z_][\w.-]{0,60}:(?:[ \t]+\S.*|\s*)$")
+_EXCEPTION = lazy_pattern(
     r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Failed|Failure|Timeout|Iteration)(?::(?:\s|$)|\s*$)"
 )
-_LOG = re.compile(
+_LOG = lazy_pattern(
     "|".join(
         (
             # Python and its tracebacks, notebooks included
@@ -78,9 +79,9 @@ _LOG = re.compile(
     ),
     re.IGNORECASE,
 )
-_MARKDOWN = re.compile(r"(?:#{1,6} |> ?|[-*+] |\d+[.)] |\*\*)")
-_WORD = re.compile(r"[(\"'*_]*(?:[A-Za-z][A-Za-z']*|\d{1,4}|[A-Za-z]+-[a-z]+|`[^`]+`?)[)\"'*_]*[.,;:!?]{0,3}(?:\([^)]*\))?$")
-_ADDRESS = re.compile(r"\b(?:I|I'm|I've|my|anyone|anybody|please|thanks|somebody)\b|\?\s*$|:\s*$", re.IGNORECASE)
+_MARKDOWN = lazy_pattern(r"(?:#{1,6} |> ?|[-*+] |\d+[.)] |\*\*)")
+_WORD = lazy_pattern(r"[(\"'*_]*(?:[A-Za-z][A-Za-z']*|\d{1,4}|[A-Za-z]+-[a-z]+|`[^`]+`?)[)\"'*_]*[.,;:!?]{0,3}(?:\([^)]*\))?$")
+_ADDRESS = lazy_pattern(r"\b(?:I|I'm|I've|my|anyone|anybody|please|thanks|somebody)\b|\?\s*$|:\s*$", re.IGNORECASE)
 
 
 def fence_of(text: str) -> re.Match[str] | None:

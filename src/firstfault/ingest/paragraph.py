@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from firstfault.ingest.linekind import addresses_somebody, is_prose
 from firstfault.ingest.part import Part, Row, merged, part_of
 from firstfault.ingest.sniff import structured_kind
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.bundle import SourceKind
 
 _MIN_KEYS = 3
 _MAX_JSON_BYTES = 256 << 10
-_VARIABLE = re.compile(r"\s*(?:export )?[A-Za-z_]\w*=|\s*#")
+_VARIABLE = lazy_pattern(r"\s*(?:export )?[A-Za-z_]\w*=|\s*#")
 
 
 def split_paragraphs(data: bytes, rows: Sequence[Row]) -> list[Part]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from firstfault.ingest.linekind import MAX_CHARS, LineKind, border_of, kind_of
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.bundle import SourceKind
 
 
@@ -36,7 +36,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
 
 
-_LINES = re.compile(rb"[^\n]*\n|[^\n]+")
+_LINES = lazy_pattern(rb"[^\n]*\n|[^\n]+")
 _RUNNING = ("log", "prose", "unknown", "command", "environment", "kernel")
 ECHO_KINDS = frozenset({"command", "accelerate_config", "deepspeed_config", "python", "vitals"})
 
@@ -52,11 +52,6 @@ def rows_of(data: bytes, emitted: Collection[int] = (), *, log: bool = False) ->
         rows.append(Row(start, start + len(raw), text, (border_of(text) or "log") if known else kind_of(text)))
         start += len(raw)
     return rows
-
-
-_LINES = re.compile(rb"[^\n]*\n|[^\n]+")
-_RUNNING = ("log", "prose", "unknown", "command", "environment", "kernel")
-ECHO_KINDS = frozenset({"command", "accelerate_config", "deepspeed_config", "python", "vitals"})
 
 
 def part_of(kind: SourceKind, rows: Sequence[Row], *, echo: bool = False, name: str = "") -> Part:

@@ -9,31 +9,32 @@ from firstfault.ingest.linekind import addresses_somebody, fence_of, prompt_comm
 from firstfault.ingest.paragraph import command_stop, split_paragraphs
 from firstfault.ingest.part import Part, Row, merged, part_of, rows_of, without_blanks
 from firstfault.ingest.sniff import SAMPLE_BYTES, sniff, structured_kind
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.bundle import SourceKind
 
 MAX_PASTE_BYTES = 256 << 10
 """A longer text is a log (or what its beginning says), cut only at prompts and fences."""
 
-_LOG_NAME = re.compile(r"\.(?:log|out|err|stderr|stdout)(?:\.\d+)?(?:\.(?:gz|zst))?$", re.IGNORECASE)
-_CONFIG_NAME = re.compile(r"\.(?:ya?ml|json|toml|ini|cfg|conf)$", re.IGNORECASE)
-_CUT = re.compile(
+_LOG_NAME = lazy_pattern(r"\.(?:log|out|err|stderr|stdout)(?:\.\d+)?(?:\.(?:gz|zst))?$", re.IGNORECASE)
+_CONFIG_NAME = lazy_pattern(r"\.(?:ya?ml|json|toml|ini|cfg|conf)$", re.IGNORECASE)
+_CUT = lazy_pattern(
     rb"^(?: {0,3}(?:```|~~~)|(?:\([^)\n]{1,40}\) ?)?(?:\$ |[\w.-]+@|\[[\w.-]+@|root:|(?:bash|sh|zsh)-))", re.MULTILINE
 )
 
-_SHOWS_FILE = re.compile(r"(?:sudo )?(?:cat|head|tail|less|more|bat)\b(?: +-\S+(?: +\d+)?)* +(?P<file>[^\s|;&<>]+)")
+_SHOWS_FILE = lazy_pattern(r"(?:sudo )?(?:cat|head|tail|less|more|bat)\b(?: +-\S+(?: +\d+)?)* +(?P<file>[^\s|;&<>]+)")
 _OUTPUT_KINDS: tuple[tuple[re.Pattern[str], SourceKind], ...] = (
-    (re.compile(r"(?:sudo )?nvidia-smi\b"), "nvidia_smi"),
-    (re.compile(r"(?:sudo )?(?:dmesg\b|journalctl .*(?:-k\b|--dmesg\b))"), "kernel"),
-    (re.compile(r"(?:sacct|scontrol|squeue|sstat|seff)\b"), "slurm"),
-    (re.compile(r"kubectl (?:.* )?(?:describe|get)\b"), "kubernetes"),
+    (lazy_pattern(r"(?:sudo )?nvidia-smi\b"), "nvidia_smi"),
+    (lazy_pattern(r"(?:sudo )?(?:dmesg\b|journalctl .*(?:-k\b|--dmesg\b))"), "kernel"),
+    (lazy_pattern(r"(?:sacct|scontrol|squeue|sstat|seff)\b"), "slurm"),
+    (lazy_pattern(r"kubectl (?:.* )?(?:describe|get)\b"), "kubernetes"),
     (
-        re.compile(
+        lazy_pattern(
             r"(?:\S+/)?(?:pip3? (?:list|freeze)|conda list|uv pip|env|printenv|python[\d.]* -m torch.utils.collect_env)\b"
         ),
         "environment",
     ),
-    (re.compile(r"accelerate env\b"), "environment"),
-    (re.compile(r"(?:sudo )?(?:ls|df|du|free|quota|lscpu|lspci|ulimit|systemctl|ibstat|ip|ps|which|echo|git)\b"), "unknown"),
+    (lazy_pattern(r"accelerate env\b"), "environment"),
+    (lazy_pattern(r"(?:sudo )?(?:ls|df|du|free|quota|lscpu|lspci|ulimit|systemctl|ibstat|ip|ps|which|echo|git)\b"), "unknown"),
 )
 _INFO_NAMES = {"yaml": "fence.yaml", "yml": "fence.yaml", "json": "fence.json", "python": "fence.py", "py": "fence.py"}
 _SHELL_INFO = frozenset({"bash", "sh", "shell", "zsh", "console", "shell-session", "terminal"})

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Callable, Iterable
 from typing import Literal
 
 import msgspec
 
 from firstfault.ingest.clock import read_boot_clock, read_clock, read_glog_clock
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import Clock, Place
 
 Label = Literal["none", "task", "node", "host"]
@@ -19,13 +19,13 @@ _MAX_STACK = 10
 _MAX_PID = 1 << 22
 _LABEL_SHARE = 0.8
 
-_RANK_KEY = re.compile(
+_RANK_KEY = lazy_pattern(
     rb"(?:\x1b\[[0-9;]*m|\[[A-Za-z][\w.-]{0,30}/[^\]]{0,200}\] |[A-Za-z_]*\d{0,4}: (?=\[)|\[[A-Za-z_]+\d{1,6}\]:(?=\[rank))*"
     rb"\s*(?:\[[Rr]ank[ =]?(\d{1,6})\]|\[[A-Za-z_]+(\d{1,6})\]:|\(RANK (\d{1,6})\)|[Rr]ank[ =](\d{1,6})\b"
     rb"|\[\d{1,6},(\d{1,6})\]<std)"
 )
-_LABEL_KEY = re.compile(rb" *(\d{1,6}): ?")
-_RANK_LATER = re.compile(rb"[\[(, ][Rr](?:ank|ANK)[ =](\d{1,6})[\])]|(?<= - )[Rr]ank[ =]?(\d{1,6}):")
+_LABEL_KEY = lazy_pattern(rb" *(\d{1,6}): ?")
+_RANK_LATER = lazy_pattern(rb"[\[(, ][Rr](?:ank|ANK)[ =](\d{1,6})[\])]|(?<= - )[Rr]ank[ =]?(\d{1,6}):")
 _HEAD_BYTES = 200
 
 
@@ -77,7 +77,7 @@ _Named = tuple[str, _Reader]
 
 
 def _pattern_reader(pattern: str, apply: Callable[[_Found, re.Match[str]], None]) -> _Reader:
-    compiled = re.compile(pattern)
+    compiled = lazy_pattern(pattern)
 
     def read(text: str, start: int, found: _Found) -> int:
         match = compiled.match(text, start)
@@ -148,8 +148,8 @@ def _read_boot(text: str, start: int, found: _Found) -> int:
     return _skip(text, result[1], " ")
 
 
-_GLOG_FILE = re.compile(r" +(?:(?P<pid>\d+) +)?(?P<file>[\w./-]+\.\w+):\d+\] ?(?:\[[\w/]+\] )?")
-_OLD_C10 = re.compile(r"\[[IWEF] [\w./-]+\.\w+:\d+\] ?")
+_GLOG_FILE = lazy_pattern(r" +(?:(?P<pid>\d+) +)?(?P<file>[\w./-]+\.\w+):\d+\] ?(?:\[[\w/]+\] )?")
+_OLD_C10 = lazy_pattern(r"\[[IWEF] [\w./-]+\.\w+:\d+\] ?")
 
 
 def _read_glog(text: str, start: int, found: _Found) -> int:
@@ -169,7 +169,7 @@ def _read_glog(text: str, start: int, found: _Found) -> int:
     return end.end()
 
 
-_SYSLOG_HOST = re.compile(r"(?P<host>[A-Za-z][\w.-]*) (?:kernel|[\w./@-]+\[\d+\]): ")
+_SYSLOG_HOST = lazy_pattern(r"(?P<host>[A-Za-z][\w.-]*) (?:kernel|[\w./@-]+\[\d+\]): ")
 
 
 def _read_syslog_host(text: str, start: int, found: _Found) -> int:
@@ -247,7 +247,7 @@ _AT_LEVEL_LETTER = (_GLOG, *_AT_LETTER)
 _AT_CAPITAL = (_TIME, *_AT_LETTER)
 _READERS: dict[str, tuple[_Named, ...]] = {"[": _AT_BRACKET, "(": _AT_PARENTHESIS}
 _READERS |= dict.fromkeys("0123456789", _AT_DIGIT)
-_READERS |= dict.fromkeys(string.ascii_letters, _AT_LETTER)
+_READERS |= dict.fromkeys("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", _AT_LETTER)
 _READERS |= dict.fromkeys("JMASOND", _AT_CAPITAL)
 _READERS |= dict.fromkeys("IWE", _AT_LEVEL_LETTER)
 # `F` opens `Feb`, `Fri` and glog's fatal level.
@@ -262,8 +262,8 @@ def _skip(text: str, start: int, *separators: str) -> int:
     return start
 
 
-_TASK_LABEL = re.compile(r" *(\d{1,6}): ?")
-_HOST_LABEL = re.compile(r"([A-Za-z][\w.-]*[\w]): ")
+_TASK_LABEL = lazy_pattern(r" *(\d{1,6}): ?")
+_HOST_LABEL = lazy_pattern(r"([A-Za-z][\w.-]*[\w]): ")
 
 
 def _read_label(text: str, label: Label, found: _Found) -> int:
@@ -355,7 +355,7 @@ def join_places(outer: Place, inner: Place) -> Place:
     )
 
 
-_LAUNCHER = re.compile(r"torch/distributed/(?:run|elastic|launcher)|\[[A-Za-z_]+\d+\]:")
+_LAUNCHER = lazy_pattern(r"torch/distributed/(?:run|elastic|launcher)|\[[A-Za-z_]+\d+\]:")
 
 
 def find_label(lines: Iterable[str]) -> Label:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -23,6 +22,7 @@ from firstfault.ingest.sniff import sniff
 from firstfault.ingest.stretch import agreed_place, label_of, lines_of, ranks_by_local, with_rank
 from firstfault.ingest.structure import Structure, read_structure
 from firstfault.knowledge.schema import Pack
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.bundle import Note, RankEnd, Source, SourceKind, SourceReport
 from firstfault.model.event import Place
 from firstfault.model.fact import Fact
@@ -32,8 +32,8 @@ from firstfault.scan.scanner import Scanner
 KEPT_TEXT_BYTES = 64 << 10
 """A configuration or command up to this size is kept as text, so that a fix can edit it."""
 MAX_END_CHARS = 500
-_STARTS_INSIDE = re.compile(rb"\s*(?:\[rank\d+\]: +)?(?:File \"[^\"\n]+\", line \d|\.\.\.|\xe2\x80\xa6|\[\.\.\.)")
-_SHOWS_TAIL = re.compile(rb"(?:^|[|;&$] *)tail\b")
+_STARTS_INSIDE = lazy_pattern(rb"\s*(?:\[rank\d+\]: +)?(?:File \"[^\"\n]+\", line \d|\.\.\.|\xe2\x80\xa6|\[\.\.\.)")
+_SHOWS_TAIL = lazy_pattern(rb"(?:^|[|;&$] *)tail\b")
 _QUIET_KINDS = frozenset({"environment", "nvidia_smi"})
 
 

@@ -10,6 +10,7 @@ from firstfault.ingest.context import Context
 from firstfault.ingest.exits import code_of_shell
 from firstfault.ingest.kubernetes import read_kubernetes
 from firstfault.ingest.lines import Line
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import Place, ProcessExit
 from firstfault.model.fact import Fact
 from firstfault.model.span import SourceSpan
@@ -20,21 +21,21 @@ PRODUCES = ("sched.stop", "host.oom_kill", "host.ram_bytes")
 MAX_EXITS = 1_000
 MAX_TEXT_CHARS = 500
 
-_TRIGGER = re.compile(r"slurmstepd|CANCELLED|srun: error|oom[_-]kill|TRES=|ReqMem=|^\s*\d+[\w.\[\]-]*[ |]|SLURMSTEPD")
-_CANCELLED = re.compile(
+_TRIGGER = lazy_pattern(r"slurmstepd|CANCELLED|srun: error|oom[_-]kill|TRES=|ReqMem=|^\s*\d+[\w.\[\]-]*[ |]|SLURMSTEPD")
+_CANCELLED = lazy_pattern(
     r"error: \*\*\* (?P<what>JOB|STEP) (?P<id>\S{1,64})(?: ON (?P<host>\S{1,255}))? CANCELLED AT (?P<time>\S{10,32}?)"
     r"(?: DUE TO (?P<reason>[A-Z][A-Z _-]*[A-Z]))?(?P<rest>[ ,].{0,80})?\*\*\*"
 )
-_OOM = re.compile(
+_OOM = lazy_pattern(
     r"(?:slurmstepd(?:-(?P<host>\S{1,255}?))?|srun): error: (?:Detected \d+ oom[_-]kill event|.{0,80}\boom[_-]kill)"
 )
-_TASK_EXIT = re.compile(r"srun: error: \S{1,255}: tasks? ")
-_ACCOUNTING = re.compile(
+_TASK_EXIT = lazy_pattern(r"srun: error: \S{1,255}: tasks? ")
+_ACCOUNTING = lazy_pattern(
     r"^\s*(?P<id>\d+(?:_\d+)?(?:\.\w+)?)[ |].{0,300}?"
     r"\b(?P<state>COMPLETED|FAILED|TIMEOUT|PREEMPTED|NODE_FAIL|CANCELLED|OUT_OF_MEMORY|OUT_OF_ME|BOOT_FAIL|DEADLINE)\b"
     r"\+?(?: by \d+)?[ |]+(?P<code>\d{1,3}):(?P<signal>\d{1,3})(?![:\d])"
 )
-_MEMORY = re.compile(r"(?:\bReqMem=|TRES=\S{0,200}?\bmem=)(?P<size>\d[\d.]*[KMGT])")
+_MEMORY = lazy_pattern(r"(?:\bReqMem=|TRES=\S{0,200}?\bmem=)(?P<size>\d[\d.]*[KMGT])")
 _REASONS = {"TIME LIMIT": "time_limit", "PREEMPTION": "preemption", "NODE FAILURE": "node_failure"}
 _STATES = {
     "TIMEOUT": "time_limit",

@@ -6,11 +6,13 @@ import re
 
 import msgspec
 
+from firstfault.lazy_pattern import lazy_pattern
+
 MAX_WORDS = 2_000
 MAX_COMMANDS = 100
 
-_ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)\Z", re.S)
-_REDIRECTION = re.compile(r"(?:\d*|&)[<>]")
+_ASSIGNMENT = lazy_pattern(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)\Z", re.S)
+_REDIRECTION = lazy_pattern(r"(?:\d*|&)[<>]")
 
 
 class SimpleCommand(msgspec.Struct, frozen=True):

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from functools import cached_property
 
 from firstfault.ingest.linekind import is_command, is_key, is_log, is_prose, prompt_command
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.bundle import SourceKind
 
 SAMPLE_BYTES = 64 << 10
 MAX_SAMPLE_LINES = 400
 _NO_CONTROLS = bytes({*range(256)} - {*range(32)} | {*b"\t\n\r\x1b\x08\x0c\x07\x00"})
 
-_DEEPSPEED_KEYS = re.compile(
+_DEEPSPEED_KEYS = lazy_pattern(
     r'"(?:zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|gradient_accumulation_steps)"\s*:'
 )
 _ACCELERATE_KEYS = frozenset(
@@ -23,37 +24,37 @@ _ACCELERATE_KEYS = frozenset(
         *("main_process_port", "main_process_ip", "use_cpu", "dynamo_config", "megatron_lm_config", "enable_cpu_affinity"),
     )
 )
-_ERROR_FILE = re.compile(r'\s*\{\s*"message"\s*:')
-_VITALS = re.compile(r'\{"rank": ?\d+, (?=.*"(?:step|accumulation_steps|\w+_bytes|\w+_s)")')
+_ERROR_FILE = lazy_pattern(r'\s*\{\s*"message"\s*:')
+_VITALS = lazy_pattern(r'\{"rank": ?\d+, (?=.*"(?:step|accumulation_steps|\w+_bytes|\w+_s)")')
 _SLURM_STATES = "COMPLETED|FAILED|CANCELLED|OUT_OF_ME\\w*|TIMEOUT|PREEMPTED|NODE_FAIL|RUNNING|REQUEUED|BOOT_FAIL"
-_SLURM_ROW = re.compile(rf"\s*\d+(?:_\d+)?(?:\.\w+)?[ |]+.*\b(?:{_SLURM_STATES})\b")
-_SLURM_HEAD = re.compile(r"\s*JobID(?:Raw)?[ |].*State|JobId=\d+ (?:JobName|ArrayJobId)=")
-_KUBERNETES = re.compile(
+_SLURM_ROW = lazy_pattern(rf"\s*\d+(?:_\d+)?(?:\.\w+)?[ |]+.*\b(?:{_SLURM_STATES})\b")
+_SLURM_HEAD = lazy_pattern(r"\s*JobID(?:Raw)?[ |].*State|JobId=\d+ (?:JobName|ArrayJobId)=")
+_KUBERNETES = lazy_pattern(
     r'\s*"containerStatuses"\s*:|\s*containerStatuses:|LAST SEEN +TYPE +REASON|\s*(?:Last )?State: +(?:Terminated|Waiting)\b'
 )
-_DESCRIBE_NAME = re.compile(r"Name: +\S")
-_DESCRIBE_MORE = re.compile(r"(?:Namespace|Status|Containers|Events|Node|Reason): *")
-_NVIDIA_SMI = re.compile(
+_DESCRIBE_NAME = lazy_pattern(r"Name: +\S")
+_DESCRIBE_MORE = lazy_pattern(r"(?:Namespace|Status|Containers|Events|Node|Reason): *")
+_NVIDIA_SMI = lazy_pattern(
     r"\|? *NVIDIA-SMI \d|index, .*\[(?:MiB|%|W)\]|GPU \d+: (?:NVIDIA|Tesla|GeForce|A100|H100)|=+ ?NVSMI LOG"
     r"|\| .*\d+ ?MiB */ *\d+ ?MiB"
 )
-_CSV_ROW = re.compile(r"\d+, ")
-_ENVIRONMENT = re.compile(
+_CSV_ROW = lazy_pattern(r"\d+, ")
+_ENVIRONMENT = lazy_pattern(
     r"PyTorch version: |Is debug build: |Collecting environment information|- `?(?:Accelerate|transformers)`? version: "
     r"|Package +Version\s*$"
 )
-_VERSION_ROW = re.compile(
+_VERSION_ROW = lazy_pattern(
     r"\s*(?:- )?`?[A-Za-z][\w.+ ()-]{0,40}?`?(?:==|: +| {1,40})v?\d+\.\d+\S*(?:\s|$)|gpus? {2,}\d+ ?x |host ram +\d"
 )
-_VARIABLE = re.compile(r"(?:export |declare -x )?[A-Z_][A-Z0-9_]*=")
-_KERNEL = re.compile(
+_VARIABLE = lazy_pattern(r"(?:export |declare -x )?[A-Z_][A-Z0-9_]*=")
+_KERNEL = lazy_pattern(
     r"(?:<\d+>)?\[ *\d+\.\d{6}\] |\w{3} +\d+ [\d:]{8} \S+ kernel: |\S+T\S+ \S+ kernel: |\[\w{3} \w{3} +\d+ [\d:]{8} \d{4}\] "
 )
-_PYTHON = re.compile(
+_PYTHON = lazy_pattern(
     r"\s*(?:import \w|from [\w.]+ import |def \w+\(|class \w+[(:]|@\w|if __name__ ==|return\b|with .*:$|for .* in .*:$"
     r"|if .*:$|\w+ = \w)"
 )
-_PYTHON_SURE = re.compile(r"(?:import \w+|from [\w.]+ import |def \w+\(.*:\s*$|class \w+.*:\s*$|if __name__ ==)")
+_PYTHON_SURE = lazy_pattern(r"(?:import \w+|from [\w.]+ import |def \w+\(.*:\s*$|class \w+.*:\s*$|if __name__ ==)")
 
 
 class Sample:
@@ -192,10 +193,10 @@ _BY_CONTENT: tuple[tuple[SourceKind, Callable[[Sample], bool]], ...] = (
 )
 
 _BY_NAME: tuple[tuple[SourceKind, re.Pattern[str]], ...] = (
-    ("accelerate_config", re.compile(r"^(?:accelerate\w*|default_config)\.ya?ml$")),
-    ("deepspeed_config", re.compile(r"^(?:ds|deepspeed|zero)[\w.-]*\.json$")),
-    ("python", re.compile(r"\.py$")),
-    ("command", re.compile(r"\.(?:sh|bash|sbatch|slurm)$|^(?:cmd|command|launch)\.txt$")),
+    ("accelerate_config", lazy_pattern(r"^(?:accelerate\w*|default_config)\.ya?ml$")),
+    ("deepspeed_config", lazy_pattern(r"^(?:ds|deepspeed|zero)[\w.-]*\.json$")),
+    ("python", lazy_pattern(r"\.py$")),
+    ("command", lazy_pattern(r"\.(?:sh|bash|sbatch|slurm)$|^(?:cmd|command|launch)\.txt$")),
 )
 
 

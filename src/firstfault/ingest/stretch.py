@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from firstfault.ingest.lines import Line
 from firstfault.ingest.prefix import Label, find_label, join_places, parse_prefix
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.bundle import Note
 from firstfault.model.event import Place
 from firstfault.scan.lines import decode_line, iter_lines
@@ -20,12 +21,12 @@ MAX_LINE_BYTES = 32 << 10
 SAMPLE_LINES = 400
 _MAX_ADOPTED = 200
 
-_CONTINUES = re.compile(
+_CONTINUES = lazy_pattern(
     r"nccl\w+Error: |Last error:|Exception raised from |frame #\d+: |  what\(\): |terminate called after|NCCL error in: "
     r"|Fatal Python error: "
 )
 """What native code prints below a message of its own, without repeating the prefix."""
-_STANDS_BELOW = re.compile(r"Last error:\s*$")
+_STANDS_BELOW = lazy_pattern(r"Last error:\s*$")
 
 
 def lines_of(window: Window, outer: Place, label: Label) -> list[Line]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.runs import Stated, entry, pack_of, told, when
+from engine.runs import Stated, entry, pack_of, spec, told, when
 from firstfault.engine.attribute import Attribution
 from firstfault.engine.match import walk
 
@@ -149,3 +149,14 @@ def test_bare_leaf_with_an_unknown_veto_is_undetermined():
     assert reach(pack, told("signal", 9))[0].verdict == "undetermined"
     assert reach(pack, told("signal", 9), told("kernel", False))[0].verdict == "likely"
     assert reach(pack, told("signal", 9), told("alone", True))[0].verdict == "likely"
+
+
+def test_cut_traceback_keeps_a_bare_child_from_leading():
+    children = [
+        entry("one", ["oom.phase == 1"], "oom"),
+        entry("two", ["oom.phase == 2"], "oom"),
+        entry("rest", ["left > 1"], "oom"),
+    ]
+    pack = pack_of(ROOT, *children, facts=[spec("oom.phase", "int", producer="engine/derive/frames")])
+    assert reach(pack, told("left", 2))[1] == ("oom",)
+    assert reach(pack, told("left", 2), told("oom.phase", 3))[1] == ("oom", "rest")

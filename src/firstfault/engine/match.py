@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -22,6 +23,8 @@ CLEAR_LEAD = 2
 # Facts of the plan and of the vitals: the only start of runs that fail without a fatal event.
 SILENT_FAMILIES = frozenset({"plan", "launch", "trainer", "memory", "autograd", "script", "perf", "hang", "train"})
 SETTING_FAMILIES = frozenset({"plan", "launch", "script", "train"})
+# Facts that the frames of the traceback give: what the process was doing when it failed.
+FRAMES_PRODUCER = "engine/derive/frames"
 OUTPUT_KINDS = frozenset({"log", "error_file", "slurm", "kubernetes", "kernel", "vitals"})
 _NO_FAULT = frozenset({"none", "silent"})
 
@@ -122,7 +125,7 @@ def walk(known: Known, pack: Pack, attribution: Attribution, *, shows_output: bo
     beside: list[list[Candidate]] = [[]]
     while True:
         children = _children(path[-1].entry, path, known, pack)
-        choice = _lead(children, path[-1].entry)
+        choice = _lead(children, path[-1].entry, known)
         if choice is None:
             break
         beside.append([child for child in children if child is not choice])
@@ -182,7 +185,7 @@ def _children(parent: Entry, path: Sequence[Candidate], known: Known, pack: Pack
     ]
 
 
-def _lead(children: Sequence[Candidate], parent: Entry) -> Candidate | None:
+def _lead(children: Sequence[Candidate], parent: Entry, known: Known) -> Candidate | None:
     """The child that leads clearly, or None."""
     alive = [child for child in children if child.alive]
     alive = [child for child in alive if not child.entry.fallback] or alive
@@ -191,7 +194,19 @@ def _lead(children: Sequence[Candidate], parent: Entry) -> Candidate | None:
     ranked = sorted(decided or alive, key=lambda child: -child.score)
     if not ranked or ranked[0].score < REQUIRES_SCORE or not _about_the_failure(ranked[0]):
         return None
-    return ranked[0] if len(ranked) == 1 or ranked[0].score - ranked[1].score >= CLEAR_LEAD else None
+    if len(ranked) > 1 and ranked[0].score - ranked[1].score < CLEAR_LEAD:
+        return None
+    return None if ranked[0].support == 0 and _differential_is_open(children, known) else ranked[0]
+
+
+def _differential_is_open(children: Sequence[Candidate], known: Known) -> bool:
+    """True if several children wait for one fact of the traceback: without it, none of the others leads by default."""
+    required: Counter[str] = Counter()
+    for child in children:
+        if child.possible and not child.entry.fallback:
+            required.update({name for condition in child.entry.requires for name in parse(condition.if_).unknowns(known)})
+    facts = known.pack.facts
+    return any(count > 1 and name in facts and facts[name].producer == FRAMES_PRODUCER for name, count in required.items())
 
 
 def _about_the_failure(child: Candidate) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, get_args
 
+from firstfault.engine.match import FRAMES_PRODUCER
 from firstfault.knowledge.expression import parse
 from firstfault.knowledge.schema import Cost
 from firstfault.model.diagnosis import Missing
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 MAX_MISSING = 5
 _COSTS: dict[str, int] = {cost: rank for rank, cost in enumerate(get_args(Cost))}
-_FRAMES_PRODUCER = "engine/derive/frames"
 # What to ask for where only consequences were seen, by the class of the consequence; the last row serves all others.
 _BEHIND_COLLATERAL: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = (
     (frozenset({"launcher_report", "launcher_sigterm", "step_teardown"}), ("fault.own_exceptions", "exit.code")),
@@ -79,7 +79,7 @@ def _askable(names: Iterable[str], known: Known, pack: Pack) -> Iterator[str]:
         if spec is None or name == "fault.class":
             continue
         # The whole traceback is here and does not say it: asking for it again would not help.
-        if whole and spec.producer == _FRAMES_PRODUCER:
+        if whole and spec.producer == FRAMES_PRODUCER:
             continue
         yield name
 

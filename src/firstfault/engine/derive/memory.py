@@ -120,7 +120,8 @@ def _same_device(scope: Scope, facts: FactSet, host: str | None) -> Iterator[Fac
             key = event.place.rank if event.place.rank is not None else (event.source_id, event.traceback)
             devices.setdefault(key, (device, event.span))
     processes = facts.value("launch.processes")
-    if len(devices) < 2 or not isinstance(processes, int) or processes < 2:
+    several = all(isinstance(key, int) for key in devices) or (isinstance(processes, int) and processes > 1)
+    if len(devices) < 2 or not several:
         return
     indices = {device for device, _ in devices.values()}
     spans = tuple(span for _, span in devices.values())[:3]

@@ -35,7 +35,8 @@ def test_no_words_is_help_and_a_usage_error(call: Call) -> None:
 
 
 def test_the_help_of_commands_is_the_one_they_carry(call: Call) -> None:
-    from firstfault.cli.group import COMMANDS, firstfault
+    from firstfault.cli.commands import COMMANDS
+    from firstfault.cli.group import firstfault
 
     context = firstfault.make_context("firstfault", ["--help"], resilient_parsing=True)
     for name, text in COMMANDS.items():
@@ -50,6 +51,15 @@ def test_a_usage_error_is_one_paragraph(call: Call) -> None:
     assert (code, out) == (2, "")
     assert "'pdf' is not one of" in err
     assert "See `firstfault diagnose --help`." in err
+
+
+def test_inputs_alone_are_answered_as_with_the_parser_of_options(engine: Engine, call: Call, tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("text")
+    plain = call(str(log), str(tmp_path))
+    assert engine.inputs == [str(log), str(tmp_path)]
+    assert plain == call("--color", "auto", str(log), str(tmp_path)) == call("diagnose", str(log), str(tmp_path))
+    assert plain == call("--", str(log), str(tmp_path))
 
 
 def test_an_own_error_says_where_what_and_what_to_do(engine: Engine, call: Call) -> None:

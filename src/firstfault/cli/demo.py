@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from firstfault.cli.diagnose import show
-from firstfault.cli.group import COMMANDS
-from firstfault.cli.screen import Color, find_screen, look_options, write
+from firstfault.cli.answer import show
+from firstfault.cli.commands import COMMANDS
+from firstfault.cli.look import look_options
+from firstfault.cli.screen import Color, find_screen, write
 from firstfault.errors import UsageError
 
 _PACKAGE = Path(__file__).resolve().parents[1]

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from firstfault.cli.group import COMMANDS
-from firstfault.cli.screen import Color, Screen, find_screen, look_options, write
+from firstfault.cli.answer import show
+from firstfault.cli.commands import COMMANDS
+from firstfault.cli.look import look_options
+from firstfault.cli.screen import Color, find_screen
 from firstfault.errors import UsageError
-
-if TYPE_CHECKING:
-    from firstfault.knowledge.schema import Pack
-    from firstfault.model.diagnosis import Diagnosis
 
 FORMATS = ("terminal", "json", "markdown", "html")
 _BY_SUFFIX = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html"}
@@ -55,36 +51,6 @@ def diagnose(
     )
 
 
-def show(
-    inputs: Sequence[str],
-    *,
-    named: Sequence[str],
-    facts: Mapping[str, str],
-    form: str,
-    output: Path | None,
-    patch: bool,
-    screen: Screen,
-) -> int:
-    """Diagnoses, writes the answer and returns its exit code. `named` are the inputs as later commands should name them."""
-    from firstfault.engine.investigate import investigate
-    from firstfault.ingest.bundle import gather
-    from firstfault.knowledge.pack import load_pack
-    from firstfault.render.words import exit_code
-
-    pack = load_pack()
-    if "-" in inputs and sys.stdin.isatty():
-        click.echo("Paste the log, then press Ctrl-D.", err=True)
-    bundle = gather(inputs, pack, stdin=sys.stdin.buffer if "-" in inputs else None)
-    diagnosis = investigate(bundle, pack, facts)
-    if patch:
-        _write_patch(diagnosis, output)
-    else:
-        write(_rendered(diagnosis, pack, form, _quoted(named), screen), output)
-        if output:
-            click.echo(f"written: {output}", err=True)
-    return exit_code(diagnosis)
-
-
 def read_facts(items: Sequence[str]) -> dict[str, str]:
     """`NAME=VALUE` texts by name."""
     facts = {}
@@ -94,51 +60,3 @@ def read_facts(items: Sequence[str]) -> dict[str, str]:
             raise UsageError(f"a fact is given as NAME=VALUE, not {item!r}", where="--fact")
         facts[name.strip()] = value.strip()
     return facts
-
-
-def _rendered(diagnosis: Diagnosis, pack: Pack, form: str, inputs: str, screen: Screen) -> str | bytes:
-    if form == "json":
-        from firstfault.render.json import to_json
-
-        return to_json(diagnosis)
-    titles = {entry.id: entry.title for entry in pack.entries.values()}
-    if form == "markdown":
-        from firstfault.render.markdown import to_markdown
-
-        return to_markdown(diagnosis, titles=titles, inputs=inputs)
-    if form == "html":
-        from firstfault.render.html import to_html
-
-        return to_html(diagnosis, titles=titles, inputs=inputs)
-    from firstfault.render.terminal import render_diagnosis
-
-    return render_diagnosis(
-        diagnosis,
-        width=screen.width,
-        color=screen.color,
-        ascii=screen.ascii,
-        links=screen.links,
-        titles=titles,
-        inputs=inputs,
-    )
-
-
-def _write_patch(diagnosis: Diagnosis, output: Path | None) -> None:
-    from firstfault.render import safe
-    from firstfault.render.patch import left_out, to_patch
-    from firstfault.render.words import fix_heading
-
-    text = to_patch(diagnosis)
-    watched = output is None and sys.stdout.isatty()
-    if text:
-        write(safe.block(text) if watched else text.encode("utf-8", "surrogateescape"), output)
-    else:
-        click.echo("No fix of this answer is a patch.", err=True)
-    for fix in left_out(diagnosis):
-        click.echo(f"not in the patch: {safe.line(fix_heading(fix) or fix.kind)}", err=True)
-
-
-def _quoted(inputs: Sequence[str]) -> str:
-    from shlex import quote
-
-    return " ".join(quote(item) for item in inputs)

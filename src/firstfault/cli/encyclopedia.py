@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from firstfault.cli.group import COMMANDS, all_options
+from firstfault.cli.commands import COMMANDS
+from firstfault.cli.group import all_options
 from firstfault.cli.screen import write
 from firstfault.errors import UsageError
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from firstfault.cli.group import COMMANDS
-from firstfault.cli.screen import Color, find_screen, look_options, write
+from firstfault.cli.commands import COMMANDS
+from firstfault.cli.look import look_options
+from firstfault.cli.screen import Color, find_screen, write
 from firstfault.errors import UsageError
 from firstfault.knowledge.schema import Entry, Pack
 

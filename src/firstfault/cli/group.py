@@ -7,17 +7,9 @@ from pathlib import Path
 
 import click
 
+from firstfault.cli.commands import COMMANDS, DEFAULT
 from firstfault.errors import UsageError
 from firstfault.version import __version__
-
-DEFAULT = "diagnose"
-COMMANDS = {
-    "diagnose": "Name the first fault of a failed run, why, and the fix (the default).",
-    "explain": "Show an entry of the encyclopedia.",
-    "demo": "Diagnose one of the bundled failed runs.",
-    "encyclopedia": "Check, extend and compile the encyclopedia.",
-}
-"""Every command with its one line of help, so that `--help` imports none of them."""
 
 _OWN_OPTIONS = frozenset({"--help", "-h", "--version"})
 

@@ -47,6 +47,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _invoke(arguments: Sequence[str]) -> int:
+    if _are_inputs(arguments):
+        from firstfault.cli.answer import answer
+
+        return answer(arguments)
     import click
 
     from firstfault.cli.group import firstfault
@@ -63,6 +67,15 @@ def _invoke(arguments: Sequence[str]) -> int:
         _say(_usage(error))
         return error.exit_code
     return result if isinstance(result, int) else 0
+
+
+def _are_inputs(arguments: Sequence[str]) -> bool:
+    """True if nothing but what can be read is named: a parser of options, dear to load, has nothing to do then."""
+    from firstfault.cli.commands import COMMANDS
+
+    if not arguments or arguments[0] in COMMANDS:
+        return False
+    return all(item == "-" or (not item.startswith("-") and os.access(item, os.F_OK)) for item in arguments)
 
 
 def _usage(error: click.ClickException) -> str:

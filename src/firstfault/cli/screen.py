@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
-import click
 import msgspec
 
 from firstfault.errors import UsageError
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 Color = Literal["auto", "always", "never"]
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 _DEFAULT_WIDTH = 80
 _SIGNS = "◆◇✗▶━─…·"
 
@@ -28,18 +27,14 @@ class Screen(msgspec.Struct, frozen=True, kw_only=True):
     links: bool = False
 
 
-def look_options(command: _Command) -> _Command:
-    """Adds `--width`, `--color` and `--ascii` to a command."""
-    for option in (
-        click.option("--ascii", "ascii_only", is_flag=True, help="Only ASCII signs."),
-        click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="When to use colour."),
-        click.option("--width", type=click.IntRange(40, 500), metavar="N", help="Columns; the terminal's, or 80."),
-    ):
-        command = option(command)
-    return command
-
-
-def find_screen(*, width: int | None, color: Color, ascii_only: bool, links: bool = True, to_file: bool = False) -> Screen:
+def find_screen(
+    *,
+    width: int | None = None,
+    color: Color = "auto",
+    ascii_only: bool = False,
+    links: bool = True,
+    to_file: bool = False,
+) -> Screen:
     """What to use: the options first, then NO_COLOR, TERM and whether somebody watches."""
     watched = not to_file and sys.stdout.isatty()
     clever = watched and os.environ.get("TERM", "") != "dumb"

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, date, datetime
-from statistics import median
 
 import msgspec
 
@@ -100,6 +98,9 @@ def _offsets(starts: dict[tuple[object, ...], dict[str, list[float]]]) -> dict[s
             seen[host] = seen.get(host, 0) + 1
     if len(seen) < 2:
         return {}
+    # Loads fractions and decimals, which a run on one host does not need.
+    from statistics import median
+
     reference = max(sorted(seen), key=lambda host: seen[host])
     shifts: dict[str, list[float]] = {}
     for by_host in starts.values():
@@ -143,6 +144,8 @@ def _without_zone(difference: float) -> float | None:
 def _in_year(clock: Clock) -> float:
     if clock.kind == "yearless":
         return clock.seconds
+    from datetime import UTC, date, datetime
+
     moment = datetime.fromtimestamp(clock.seconds, UTC)
     # Clocks without a year count their days as in a common year.
     days = date(_COMMON_YEAR, moment.month, 1).toordinal() - date(_COMMON_YEAR, 1, 1).toordinal() + moment.day - 1

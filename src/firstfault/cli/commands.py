@@ -1,0 +1,12 @@
+"""The commands by name. Nothing else, so that it costs nothing to know them."""
+
+from __future__ import annotations
+
+DEFAULT = "diagnose"
+COMMANDS = {
+    "diagnose": "Name the first fault of a failed run, why, and the fix (the default).",
+    "explain": "Show an entry of the encyclopedia.",
+    "demo": "Diagnose one of the bundled failed runs.",
+    "encyclopedia": "Check, extend and compile the encyclopedia.",
+}
+"""Every command with its one line of help, so that `--help` imports none of them."""

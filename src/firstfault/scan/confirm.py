@@ -31,7 +31,7 @@ def confirm(signals: Sequence[Signal], piece: Piece, stream: Stream, census: Cen
             captures = match_text(signal, text[found.start() :] if found.start() else text, tail)
             if captures is None:
                 continue
-            line = line or census.line_number(piece.line_start)
+            line = line or census.line_number(piece.start)
             yield Hit(
                 signal=signal,
                 offset=piece.start,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 
+from firstfault.knowledge.schema import Signal
 from firstfault.scan.result import Hit
 
 FIRST_HITS = 20_000
@@ -42,6 +43,10 @@ class HitStore:
             gone = self._last.popleft()
             self._last_text -= len(gone.text) + len(gone.tail)
             self.dropped += 1
+
+    def saturated(self, signal: Signal) -> bool:
+        """Whether only the last hits of this signal can still be kept."""
+        return self._seen[signal.id] >= FIRST_HITS_PER_SIGNAL
 
     def sorted(self) -> tuple[Hit, ...]:
         """All hits kept, by offset, then by the place of the match in the line."""

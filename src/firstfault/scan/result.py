@@ -47,7 +47,8 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is kept of a stream.
 
     `hits` and `windows` are sorted by offset and bounded: what had to go is counted in `dropped_hits` and
-    `dropped_window_bytes`. `invalid_utf8` counts the sequences that are no UTF-8.
+    `dropped_window_bytes`. A message repeated thousands of times is not even read each time; then `dropped_hits` counts the
+    occurrences of its literal. `invalid_utf8` counts the sequences that are no UTF-8.
     """
 
     hits: tuple[Hit, ...] = ()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from typing import BinaryIO
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from typing import BinaryIO, TypeVar
 
 from firstfault.knowledge.schema import Signal
 from firstfault.scan.census import Census
@@ -18,6 +19,7 @@ from firstfault.scan.stream import CELL_BYTES, LOOK_AHEAD, Stream
 from firstfault.scan.windows import WindowKeeper
 
 BLOCK_BYTES = 1 << 20
+RECENT = 64
 PLAIN_BYTES = 128 << 10
 """So much text is searched literal by literal before an engine is loaded: cheaper than building one for a paste."""
 
@@ -70,9 +72,16 @@ class Scanner:
             return self._plain.find(block)
         engine = self._engines.get(all_progress)
         if engine is None:
-            once = () if all_progress else self.progress_signals
+            once = () if all_progress else self.progress_signals.keys() - self.event_signals.keys()
             engine = self._engines[all_progress] = make_prefilter(self.literals, once, self._choice)
         return engine.find(block)
+
+    def find_some(self, block: memoryview, idents: Collection[int]) -> list[tuple[int, int]]:
+        """The occurrences of a few literals."""
+        return self._plain.find_some(bytes(block), idents)
+
+
+_Waiting = TypeVar("_Waiting", Occurrence, tuple[int, int, bool])
 
 
 class _Pass:
@@ -87,7 +96,7 @@ class _Pass:
         self._progress = ProgressSampler(stream, scanner.literals, rank_of, self._read_progress)
         self._by_rank = False
         self._searched = 0
-        self._events: list[Occurrence] = []
+        self._events: list[tuple[int, int, bool]] = []
         self._ranked: list[Occurrence] = []
         self._cells: list[Cell] = []
         self._judged: dict[int, tuple[int, int]] = {}
@@ -118,20 +127,21 @@ class _Pass:
     def _search(self, stop: int) -> None:
         """Queue the occurrences that end in the next cell; a literal cut by its beginning is found through the overlap."""
         events, progress = self._found(stop, all_progress=self._by_rank)
-        if progress and not self._by_rank and self._shows_rank(stop, progress):
+        if progress and not self._by_rank and self._show_rank(stop, progress):
             self._by_rank = True
             _, progress = self._found(stop, all_progress=True)
-        self._events += events
+        self._events += _with_recency(events)
         if self._by_rank:
             self._ranked += progress
         elif progress:
             self._cells.append(Cell(self._searched, stop, tuple({ident for _, ident in progress})))
         self._searched = stop
 
-    def _shows_rank(self, stop: int, progress: list[Occurrence]) -> bool:
+    def _show_rank(self, stop: int, progress: list[Occurrence]) -> bool:
         """Whether the first progress line of the cell shows a rank; in the first cell of the stream, whether any does."""
         if self._searched == 0:
-            _, progress = self._found(stop, all_progress=True)
+            view = self._stream.view(0, stop)
+            progress = sorted((end, ident) for ident, end in self._scanner.find_some(view, {ident for _, ident in progress}))
             return self._progress.shows_rank(progress)
         return self._progress.shows_rank(progress[:1])
 
@@ -161,10 +171,15 @@ class _Pass:
         self._progress.take_cells(ready)
         self._progress.take(_take_ready(self._ranked, limit))
 
-    def _judge(self, end: int, ident: int) -> None:
+    def _judge(self, end: int, ident: int, recent: bool) -> None:
         """Confirm the signals of a literal around one occurrence, each piece of text once."""
         last_piece, judged_to = self._judged.get(ident, (-1, -1))
         if end <= judged_to:
+            return
+        signals = self._scanner.event_signals[ident]
+        if not recent and signals and all(self._hits.saturated(signal) for signal in signals):
+            # A message repeated thousands of times: of each cell only its end is read, for nothing else would be kept.
+            self._hits.dropped += 1
             return
         for piece in self._stream.pieces(end):
             judged_to = piece.start + piece.owned
@@ -172,7 +187,7 @@ class _Pass:
                 continue
             last_piece = piece.start
             self._trigger(piece.start, piece.stop, end, ident)
-            for hit in confirm(self._scanner.event_signals[ident], piece, self._stream, self._census):
+            for hit in confirm(signals, piece, self._stream, self._census):
                 self._hits.add(hit)
                 if hit.signal.role in ("initiating", "either"):
                     self._windows.mark(end)
@@ -189,7 +204,19 @@ class _Pass:
         return [hit for piece in self._stream.pieces(end) for hit in confirm(signals, piece, self._stream, self._census)]
 
 
-def _take_ready(waiting: list[Occurrence], limit: int) -> list[Occurrence]:
+def _with_recency(events: list[Occurrence]) -> list[tuple[int, int, bool]]:
+    """The occurrences of a cell, and whether each is among the last of its literal there."""
+    if len(events) <= RECENT:
+        return [(end, ident, True) for end, ident in events]
+    counts: Counter[int] = Counter()
+    marked = []
+    for end, ident in reversed(events):
+        counts[ident] += 1
+        marked.append((end, ident, counts[ident] <= RECENT))
+    return marked[::-1]
+
+
+def _take_ready(waiting: list[_Waiting], limit: int) -> list[_Waiting]:
     """The occurrences that end at or before the limit, removed from the list."""
     count = bisect_left(waiting, (limit + 1, 0))
     ready = waiting[:count]

@@ -27,7 +27,6 @@ class Piece(NamedTuple):
     start: int
     stop: int
     owned: int
-    line_start: int
 
 
 class Stream:
@@ -118,11 +117,11 @@ class Stream:
         start = self.line_start(position)
         stop = self._line_stop(position, position + PIECE_BYTES + 1)
         if stop - start <= PIECE_BYTES:
-            yield Piece(start, stop, stop - start, start)
+            yield Piece(start, stop, stop - start)
             return
         number = (position - 1 - start) // STRIDE_BYTES
         for piece_start in range(start + max(number - 1, 0) * STRIDE_BYTES, position, STRIDE_BYTES):
-            yield Piece(piece_start, min(stop, piece_start + PIECE_BYTES), STRIDE_BYTES, start)
+            yield Piece(piece_start, min(stop, piece_start + PIECE_BYTES), STRIDE_BYTES)
 
     def below(self, position: int) -> bytearray:
         """The text that follows a piece which stops at `position`."""

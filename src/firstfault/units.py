@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from firstfault.lazy_pattern import lazy_pattern
 
 _BYTE_UNITS = {
     "b": 1,
@@ -22,7 +22,7 @@ _BYTE_UNITS = {
     "g": 1 << 30,
     "t": 1 << 40,
 }
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\Z")
+_SIZE = lazy_pattern(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\Z")
 _DURATION_UNITS = {
     "ns": 1e-9,
     "us": 1e-6,

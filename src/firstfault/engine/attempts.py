@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import Event, Place
 from firstfault.model.span import SourceSpan
 
-_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+_NUMBERS = lazy_pattern(r"0x[0-9a-fA-F]+|\d+")
 
 
 def shape_of_text(text: str) -> str:

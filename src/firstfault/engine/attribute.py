@@ -97,11 +97,13 @@ def _failed(live: Sequence[Fault], finished: bool) -> bool:
 
 
 def _stops_short(aligned: Aligned) -> bool:
-    """True if training was going on where a log breaks off in the middle of a line.
+    """True if training was going on where a log breaks off in the middle of a line, or where somebody asks about it in prose.
 
     A last step below the printed total says nothing: loops are left early, and bars of validation are steps too.
     """
-    return any(report.progress and not report.source.ends for report in aligned.bundle.reports)
+    reports = aligned.bundle.reports
+    asked = any(report.source.kind == "prose" for report in reports)
+    return any(report.progress and (asked or not report.source.ends) for report in reports)
 
 
 def _accounts(

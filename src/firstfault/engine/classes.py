@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -12,10 +11,11 @@ from firstfault.engine.align import EXCEPTION_EVENT, Aligned
 from firstfault.engine.attempts import shape_of_text
 from firstfault.engine.endings import EXIT_EVENT
 from firstfault.knowledge.schema import CausalTable, FaultClass
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import Event, Traceback
 
 _TIERS = {"context": 0, "collateral": 1, "either": 2, "initiating": 3}
-_PREFIXES = re.compile(r"^(?:\s*(?:\[[^\]\s]*\d+\]:?|\d+:|\([^)]*\))\s*)+")
+_PREFIXES = lazy_pattern(r"^(?:\s*(?:\[[^\]\s]*\d+\]:?|\d+:|\([^)]*\))\s*)+")
 _LAUNCHER_FRAMES = (
     "accelerate/commands/",
     "torch/distributed/run.py",

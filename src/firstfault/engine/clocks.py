@@ -5,11 +5,11 @@ Times are compared only inside one host, unless the offset between two hosts fol
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 import msgspec
 
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import Clock, Event, Place
 
 SAME_HOST_ERROR_S = 0.1
@@ -19,7 +19,7 @@ _COMMON_YEAR = 2001
 _ZONE_STEP_S = 900.0
 _ZONE_SLACK_S = 120.0
 _RAN_FOR = ("ran_for",)
-_RAN_FOR_TEXT = re.compile(
+_RAN_FOR_TEXT = lazy_pattern(
     r"ran for (\d{1,12}) ?ms|ran for (\d{1,12}) milliseconds|waiting (\d{1,12})ms|in (\d{1,12}) ms|after (\d{1,12})ms"
 )
 _SEQUENCE = ("seq",)

@@ -6,6 +6,8 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
+from firstfault.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -15,9 +17,9 @@ if TYPE_CHECKING:
 CONFIG_KINDS = {"accelerate": "accelerate_config", "deepspeed": "deepspeed_config"}
 _YAML_VALUE = r"(\s*:\s*)(\"[^\"]*\"|'[^']*'|[^#\n]*?)(\s*(?:#.*)?)$"
 _JSON_VALUE = r"(\"\s*:\s*)(\"(?:[^\"\\]|\\.)*\"|[^,}\]\s]+)(.*)$"
-_PLAIN_YAML = re.compile(r"[A-Za-z0-9_./-]+\Z")
+_PLAIN_YAML = lazy_pattern(r"[A-Za-z0-9_./-]+\Z")
 _YAML_WORDS = frozenset({"yes", "no", "on", "off", "y", "n", "~"})
-_BARE_JSON = re.compile(r"(?:true|false|null|-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)\Z")
+_BARE_JSON = lazy_pattern(r"(?:true|false|null|-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)\Z")
 
 
 class Change(NamedTuple):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from firstfault.engine.align import Aligned
 from firstfault.engine.classes import Fault
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import Traceback
 
 _ACCUSED = ("named_rank", "ranks", "other_rank")
 _WAITED_FOR = "waits_for"
-_INTEGERS = re.compile(r"\d{1,7}")
+_INTEGERS = lazy_pattern(r"\d{1,7}")
 _COLLECTIVES = "torch/distributed/distributed_c10d.py"
 _WRAPPERS = frozenset({"wrapper", "inner", "decorate_context"})
 _CALL_CAPTURES = ("op", "numel_in", "numel_out")

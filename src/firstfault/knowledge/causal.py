@@ -15,17 +15,17 @@ is added). `a` and `b` are classes or groups.
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
 from typing import Any, cast
 
 from firstfault.knowledge.problems import Problems
 from firstfault.knowledge.schema import CausalTable, ExceptionType, Explanation, FaultClass
 from firstfault.knowledge.toml_table import Document, Table
+from firstfault.lazy_pattern import lazy_pattern
 
 PRIORS = ("initiating", "either", "collateral", "context")
 SCOPES = ("rank", "host", "gpu", "group", "job", "next_attempt", "reports")
-_TIMEOUT = re.compile(r"timeout(?: \+ ([0-9]{1,9}(?:\.[0-9]{1,3})?))?\Z")
+_TIMEOUT = lazy_pattern(r"timeout(?: \+ ([0-9]{1,9}(?:\.[0-9]{1,3})?))?\Z")
 
 
 def load_causal(path: Path) -> CausalTable:

@@ -9,12 +9,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast, get_args
 
 from firstfault.knowledge.problems import Problems
 from firstfault.knowledge.schema import CodeBlock, EntryBody, EntryTest
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.diagnosis import Verdict
 
 SECTIONS = (
@@ -34,9 +34,9 @@ SECTIONS = (
 )
 MANDATORY = ("In short", "Why it happens", "Fix", "Verify", "Sources", "Tests")
 TEST_KINDS = ("log", "config", "command", "vitals")
-_FENCE = re.compile(r"(`{3,}|~{3,})\s*([^`]*?)\s*\Z")
-_HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\Z")
-_EXPECT = re.compile(
+_FENCE = lazy_pattern(r"(`{3,}|~{3,})\s*([^`]*?)\s*\Z")
+_HEADING = lazy_pattern(r"(#{1,6})\s+(.*?)\s*#*\Z")
+_EXPECT = lazy_pattern(
     rf"expect=(?:none|undetermined|collateral|missing:[a-z0-9_.]+|[a-z0-9][a-z0-9-]*(?::(?:{'|'.join(get_args(Verdict))}))?)\Z"
 )
 

@@ -7,11 +7,12 @@ from typing import Literal, NamedTuple, get_args
 
 from firstfault.errors import ExpressionError
 from firstfault.knowledge.expression import Arithmetic, Comparison, Constant, Junction, Name, Negation, Node, Operator, Scalar
+from firstfault.lazy_pattern import lazy_pattern
 
 MAX_LENGTH = 2000
 MAX_DEPTH = 20
 
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     r"""\s*(?:
     (?P<number>-?[0-9]{1,18}(?:\.[0-9]{1,18})?(?:[eE][-+]?[0-9]{1,2})?(?![\w.]))
   | (?P<string>"[^"]*"|'[^']*')

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Literal
 
@@ -10,6 +9,7 @@ from firstfault.knowledge.lint_conditions import Vocabulary, conditions, lint_co
 from firstfault.knowledge.lint_issue import LintIssue
 from firstfault.knowledge.schema import Entry, EntryBody, EntryTest, FixRule, Pack
 from firstfault.knowledge.template import holes
+from firstfault.lazy_pattern import lazy_pattern
 
 FILL = "<fill:"
 """What the scaffold leaves for its author."""
@@ -17,8 +17,8 @@ FILL = "<fill:"
 CONTEXT_NAMES = frozenset({"log", "log_dir", "config", "script", "job"})
 """Holes of commands that are filled with what was handed over, not with facts."""
 
-_COMMAND = re.compile(r"\bfirstfault(?= )[^`\n]*")
-_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
+_COMMAND = lazy_pattern(r"\bfirstfault(?= )[^`\n]*")
+_OPTION = lazy_pattern(r"(?<![\w-])--[a-z][a-z0-9-]*")
 
 
 def lint_entry(entry: Entry, body: EntryBody, pack: Pack, vocabulary: Vocabulary) -> Iterator[LintIssue]:

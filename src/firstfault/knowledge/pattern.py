@@ -10,6 +10,7 @@ from typing import NamedTuple, cast, get_args
 
 from firstfault.knowledge.regex_subset import OPEN_REPEAT, SubsetError, widest_repeat
 from firstfault.knowledge.schema import HoleKind
+from firstfault.lazy_pattern import lazy_pattern
 
 MIN_LITERAL_BYTES = 6
 
@@ -36,8 +37,8 @@ _INNER_REST = r"[^\r\n]{0,500}?"
 _WIDTHS = {"path": 500, "word": 300, "rest": 500, "host": 253}
 MAX_LOOSE_HOLES = 2
 MAX_LEADING_WIDTH = 500
-_HOLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*):([a-z]+)")
-_SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
+_HOLE = lazy_pattern(r"([A-Za-z_][A-Za-z0-9_]*):([a-z]+)")
+_SPECIAL = lazy_pattern(r"[\\^$.|?*+()\[\]{}]")
 
 
 class PatternError(ValueError):

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 
+from firstfault.lazy_pattern import lazy_pattern
+
 MAX_REPEAT = 1000
 """RE2 refuses larger counts."""
 
-_QUANTIFIER = re.compile(r"(?:[*+?]|\{(\d+)(?:(,)(\d*))?\})(\??)")
-_ESCAPE = re.compile(r"\\(?:[dDwWsSbBtnrfv]|x[0-9A-Fa-f]{2}|[^A-Za-z0-9\s])")
-_CLASS = re.compile(r"\[\^?(?:\\(?:[dDwWsStnrfv]|x[0-9A-Fa-f]{2}|[^A-Za-z0-9\s])|[^\]\\\[])+\]")
+_QUANTIFIER = lazy_pattern(r"(?:[*+?]|\{(\d+)(?:(,)(\d*))?\})(\??)")
+_ESCAPE = lazy_pattern(r"\\(?:[dDwWsSbBtnrfv]|x[0-9A-Fa-f]{2}|[^A-Za-z0-9\s])")
+_CLASS = lazy_pattern(r"\[\^?(?:\\(?:[dDwWsStnrfv]|x[0-9A-Fa-f]{2}|[^A-Za-z0-9\s])|[^\]\\\[])+\]")
 
 
 OPEN_REPEAT = 16

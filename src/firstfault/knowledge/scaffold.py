@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 from firstfault.errors import UsageError
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.version import __version__
 
-_ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
+_ID = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 
 _SKELETON = """\
 +++

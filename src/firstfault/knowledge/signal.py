@@ -26,13 +26,14 @@ from firstfault.knowledge.pattern import MIN_LITERAL_BYTES, Pattern, PatternErro
 from firstfault.knowledge.problems import Problems
 from firstfault.knowledge.schema import HoleKind, Signal, SignalSample
 from firstfault.knowledge.toml_table import Document, Table
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import CaptureValue, Role
 from firstfault.units import parse_duration, parse_size
 
 MAX_TAIL = 4096
-NAME = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)*\Z")
-_CLOCK = re.compile(r"([0-9]+):([0-9]{2}):([0-9]{2}(?:\.[0-9]+)?)\Z")
-_REFERENCE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}\Z")
+NAME = lazy_pattern(r"[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)*\Z")
+_CLOCK = lazy_pattern(r"([0-9]+):([0-9]{2}):([0-9]{2}(?:\.[0-9]+)?)\Z")
+_REFERENCE = lazy_pattern(r"\{([A-Za-z_][A-Za-z0-9_]*)\}\Z")
 
 
 def load_signals(path: Path) -> tuple[Signal, ...]:

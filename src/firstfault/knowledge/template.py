@@ -6,18 +6,18 @@ are ordinary text.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Protocol
 
 from firstfault.knowledge.schema import FactSpec
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import FactValue
 from firstfault.model.span import SourceSpan
 from firstfault.units import format_duration, format_size
 
-_HOLE = re.compile(r"\{([a-z][a-z0-9_]*(?:\.[a-z0-9_]+)*)\}")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z{\"'`(0-9])")
+_HOLE = lazy_pattern(r"\{([a-z][a-z0-9_]*(?:\.[a-z0-9_]+)*)\}")
+_SENTENCE_END = lazy_pattern(r"(?<=[.!?])\s+(?=[A-Z{\"'`(0-9])")
 _SPAN = ".span"
 
 

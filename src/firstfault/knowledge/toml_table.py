@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from firstfault.knowledge.problems import Problems
+from firstfault.lazy_pattern import lazy_pattern
 
-_HEADER = re.compile(r"\s*\[\[?\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?\Z")
-_AT_LINE = re.compile(r"\(at line (\d+), column (\d+)\)")
+_HEADER = lazy_pattern(r"\s*\[\[?\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?\Z")
+_AT_LINE = lazy_pattern(r"\(at line (\d+), column (\d+)\)")
 
 
 class Document:

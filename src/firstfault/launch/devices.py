@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from firstfault.launch.view import Launch, Value, number
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import Setting
 
-_DIGITS = re.compile(r"\d{1,6}")
+_DIGITS = lazy_pattern(r"\d{1,6}")
 
 
 def visible_gpus(launch: Launch | None, environment: Mapping[str, Setting], config: Mapping[str, Setting]) -> Value | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from firstfault.launch import accelerate
 from firstfault.launch.devices import visible_gpus
 from firstfault.launch.strategy import strategy_facts
 from firstfault.launch.view import Launch, Value, launches, number
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import Fact, FactValue, Setting
 from firstfault.model.span import SourceSpan
 
@@ -27,7 +27,7 @@ PRODUCES = (
     "trainer.n_gpu",
 )
 
-_NODES = re.compile(r"[1-9]\d{0,5}(?::[1-9]\d{0,5})?")
+_NODES = lazy_pattern(r"[1-9]\d{0,5}(?::[1-9]\d{0,5})?")
 
 
 def plan_facts(settings: Sequence[Setting], *, at: SourceSpan | None = None) -> tuple[Fact, ...]:

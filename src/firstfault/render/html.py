@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.diagnosis import Alternative, Diagnosis, Fix
 from firstfault.render import safe, svg, timeline, words
 from firstfault.render.html_style import CSS
 from firstfault.render.prose import plain
 
 _SHORT_PLACE = 34
-_CODE_SPAN = re.compile(r"`([^`]+)`")
+_CODE_SPAN = lazy_pattern(r"`([^`]+)`")
 
 
 def to_html(diagnosis: Diagnosis, *, titles: Mapping[str, str] | None = None, inputs: str = "INPUT...") -> str:

@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.diagnosis import SCHEMA, Diagnosis
 
 # The same value in JSON, but a terminal that shows the file cannot be driven by it.
-_UNSAFE = re.compile("[\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_UNSAFE = lazy_pattern("[\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]")
+_SURROGATE = lazy_pattern("[\ud800-\udfff]")
 
 
 def to_json(diagnosis: Diagnosis) -> bytes:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.render.style import Look, Role
 
-_NARROW = re.compile("[ -~\u00a0-\u00ac\u00ae-\u02ff\u2010-\u2027\u2030-\u205e\u2190-\u22ff\u2500-\u25fc✗]*")
+_NARROW = lazy_pattern("[ -~\u00a0-\u00ac\u00ae-\u02ff\u2010-\u2027\u2030-\u205e\u2190-\u22ff\u2500-\u25fc✗]*")
 """Characters of one column, so that the tables of widths are loaded only for texts that need them."""
 
 _BREAK_AFTER = frozenset("/,_=.&?-:;")

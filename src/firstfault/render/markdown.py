@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.diagnosis import Diagnosis, Fix
 from firstfault.render import lanes, safe, timeline, words
 from firstfault.render.layout import Canvas
@@ -12,9 +12,9 @@ from firstfault.render.prose import plain
 from firstfault.render.style import Look
 
 _TIMELINE_WIDTH = 80
-_CODE_SPAN = re.compile(r"((?<!`)`[^`]+`(?!`))")
-_SPECIAL = re.compile(r"[\\`*\[\]<>|~#]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^[-+=]|^\d+(?=[.)])")
-_BACKTICKS = re.compile(r"`+")
+_CODE_SPAN = lazy_pattern(r"((?<!`)`[^`]+`(?!`))")
+_SPECIAL = lazy_pattern(r"[\\`*\[\]<>|~#]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^[-+=]|^\d+(?=[.)])")
+_BACKTICKS = lazy_pattern(r"`+")
 
 
 def to_markdown(diagnosis: Diagnosis, *, titles: Mapping[str, str] | None = None, inputs: str = "INPUT...") -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.diagnosis import Diagnosis, Fix
 
-_TARGET = re.compile(r"^\+\+\+ ([^\t\n]+)", re.MULTILINE)
+_TARGET = lazy_pattern(r"^\+\+\+ ([^\t\n]+)", re.MULTILINE)
 
 
 def to_patch(diagnosis: Diagnosis) -> str:

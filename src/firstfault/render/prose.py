@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.render.layout import PROSE_WIDTH, Canvas, cells, fold
 
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})(.*)")
-_ITEM = re.compile(r"(\s*)([-*]|\d+[.)])\s+(.*)")
-_RULE = re.compile(r"\|?[\s:|-]+\|[\s:|-]*\Z")
-_CELL = re.compile(r"(?<!\\)\|")
-_CODE_SPAN = re.compile(r"(`[^`]+`)")
-_STRONG = re.compile(r"\*\*([^*]+)\*\*|(?<![\w*])\*([^*\s][^*]*)\*(?![\w*])")
-_LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
+_FENCE = lazy_pattern(r"\s*(`{3,}|~{3,})(.*)")
+_ITEM = lazy_pattern(r"(\s*)([-*]|\d+[.)])\s+(.*)")
+_RULE = lazy_pattern(r"\|?[\s:|-]+\|[\s:|-]*\Z")
+_CELL = lazy_pattern(r"(?<!\\)\|")
+_CODE_SPAN = lazy_pattern(r"(`[^`]+`)")
+_STRONG = lazy_pattern(r"\*\*([^*]+)\*\*|(?<![\w*])\*([^*\s][^*]*)\*(?![\w*])")
+_LINK = lazy_pattern(r"\[([^\]]+)\]\(([^)\s]+)\)")
 
 
 class Block(NamedTuple):

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 
-_COLOUR = re.compile(r"\x1b\[[0-9;:]*[mK]")
-_UNSAFE = re.compile(
+from firstfault.lazy_pattern import lazy_pattern
+
+_COLOUR = lazy_pattern(r"\x1b\[[0-9;:]*[mK]")
+_UNSAFE = lazy_pattern(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
-_STACKED_MARKS = re.compile("([\u0300-\u036f]{3})[\u0300-\u036f]+")
+_STACKED_MARKS = lazy_pattern("([\u0300-\u036f]{3})[\u0300-\u036f]+")
 _TO_ASCII = str.maketrans(
     {
         "·": "|",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.diagnosis import Diagnosis, Fix
 from firstfault.render import lanes, timeline, words
 from firstfault.render.layout import Canvas, Piece, cells, column_for, cut, fold
@@ -14,7 +14,7 @@ from firstfault.render.style import Look, Role
 MIN_WIDTH = 40
 _TWO_COLUMNS = 100
 _MAX_TEXT_LINES = 3
-_INSTALLED = re.compile(r'"[^"\n]*/(?:site|dist)-packages/')
+_INSTALLED = lazy_pattern(r'"[^"\n]*/(?:site|dist)-packages/')
 """Where a library is installed says nothing; JSON keeps the whole path."""
 _MAX_FIX_LINES = 40
 _MAX_NOTES = 8

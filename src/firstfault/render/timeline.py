@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.diagnosis import Certainty, Diagnosis, Initiating, TimelineEntry
 from firstfault.render.words import rank_list
 
@@ -27,15 +28,15 @@ LEGEND: dict[Kind, str] = {
     "progress": "progressing",
 }
 _LABEL_CELLS = 14
-_CLOCK = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)[T ])?(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?")
-_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Warning|Failure))(?=:|\s|$)")
-_SIGNAL = re.compile(r"\b(SIG[A-Z]{2,6})\b")
-_EXIT_CODE = re.compile(r"\bexit ?code[\s:=(]{1,4}(-?\d{1,3})\b", re.IGNORECASE)
-_STEP = re.compile(r"\b((?:global )?(?:step|iteration|epoch)\W{1,3}\d+(?:/\d+)?)", re.IGNORECASE)
-_BAR = re.compile(r"(\d+/\d+) \[")
+_CLOCK = lazy_pattern(r"(?:(\d{4})-(\d\d)-(\d\d)[T ])?(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?")
+_EXCEPTION = lazy_pattern(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Warning|Failure))(?=:|\s|$)")
+_SIGNAL = lazy_pattern(r"\b(SIG[A-Z]{2,6})\b")
+_EXIT_CODE = lazy_pattern(r"\bexit ?code[\s:=(]{1,4}(-?\d{1,3})\b", re.IGNORECASE)
+_STEP = lazy_pattern(r"\b((?:global )?(?:step|iteration|epoch)\W{1,3}\d+(?:/\d+)?)", re.IGNORECASE)
+_BAR = lazy_pattern(r"(\d+/\d+) \[")
 _OUTSIDE = frozenset({"kernel", "scheduler"})
-_DIGITS = re.compile(r"\d+")
-_PREFIX = re.compile(r"\A(?:\[[^\]]{1,80}\]:?\s*)+")
+_DIGITS = lazy_pattern(r"\d+")
+_PREFIX = lazy_pattern(r"\A(?:\[[^\]]{1,80}\]:?\s*)+")
 _BEFORE = 0.72
 _UNSEEN = 0.4
 _PHASE: dict[Kind, float] = {

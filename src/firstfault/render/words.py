@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.diagnosis import Alternative, Collateral, Diagnosis, Evidence, Fix, Initiating
 from firstfault.units import format_duration, format_size
 
@@ -14,7 +14,7 @@ EXIT_CODES = {"no_failure": 0, "established": 1, "likely": 1, "undetermined": 3}
 DECISIVE = 5
 _VERDICT_WORDS = {"established": "FAILED", "likely": "FAILED", "undetermined": "UNDETERMINED", "no_failure": "NO FAILURE"}
 _MOST_CITED = 2
-_DIGITS = re.compile(r"\d+")
+_DIGITS = lazy_pattern(r"\d+")
 _FROM_STDIN = frozenset({"-", "stdin", "<stdin>"})
 
 

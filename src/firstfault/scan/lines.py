@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.scan.result import Window
 
-_ANSI = re.compile(
+_ANSI = lazy_pattern(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # colours and cursor movement
     r"|\][^\x07\x1b]*(?:\x07|\x1b\\)"  # window titles and hyperlinks
     r"|[@-Z\\-_])"
 )
-_LINE = re.compile(rb"[^\r\n]*[\r\n]?")
+_LINE = lazy_pattern(rb"[^\r\n]*[\r\n]?")
 
 
 def strip_ansi(text: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
+
+from firstfault.lazy_pattern import lazy_pattern
 
 MAX_LAYOUTS = 4096
 _ALIKE = bytes.maketrans(b"123456789", b"000000000")
-_NUMBER = re.compile(rb"[0-9]+")
+_NUMBER = lazy_pattern(rb"[0-9]+")
 
 
 class RankKeys:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import Fact, FactValue
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PRODUCES: tuple[str, ...] = ()
 """None of its own: the signals say which."""
 
-_CAPTURE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}\Z")
+_CAPTURE = lazy_pattern(r"\{([A-Za-z_][A-Za-z0-9_]*)\}\Z")
 # How near an event must be to the initiating one for its facts to belong to the fault; all other families hold for the job.
 _MESSAGE_FAMILIES = frozenset({"oom", "exc"})
 _RANK_FAMILIES = frozenset(

@@ -7,11 +7,11 @@ the step decides nothing. Where the inner side of the traceback was cut, phase a
 
 from __future__ import annotations
 
-import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from firstfault.engine.derive import frame_table as table
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import Fact
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ PRODUCES = (
 )
 _MEMORY_CLASSES = frozenset({"device_oom", "host_allocation_failed"})
 _IMPORT_TYPES = frozenset({"ImportError", "ModuleNotFoundError"})
-_INTEGER = re.compile(r"-?[0-9]+\Z")
+_INTEGER = lazy_pattern(r"-?[0-9]+\Z")
 
 
 def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:

@@ -55,6 +55,13 @@ def test_run_that_stops_in_the_middle_is_silent():
     assert (found.fault_class, found.certainty) == ("silent", "undetermined")
 
 
+def test_question_beside_a_run_without_an_end_makes_its_silence_a_failure():
+    running, question = Log("a.log").steps(10, total=100), Log("post.txt", kind="prose")
+    assert attributed(1, running).fault_class == "none"
+    assert attributed(1, running, question).fault_class == "silent"
+    assert attributed(1, Log("a.log").steps(10).note("run.finished"), question).fault_class == "none"
+
+
 def test_exit_code_zero_of_every_process_is_an_end():
     found = attributed(None, Log("a.log").exit(0, rank=0))
     assert (found.fault_class, found.finished) == ("none", True)

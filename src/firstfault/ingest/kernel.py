@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from firstfault.ingest.context import Context
 from firstfault.ingest.lines import Line
@@ -65,7 +66,7 @@ class _Kernel:
         self._kills: list[tuple[str, SourceSpan]] = []
         self._limits: list[tuple[int, SourceSpan]] = []
         self._modules: list[tuple[str, SourceSpan]] = []
-        self._xids: list[tuple[str, int, Line]] = []
+        self._xids: list[Xid] = []
 
     def read(self, line: Line) -> None:
         """Read one line that may be of interest."""
@@ -84,7 +85,8 @@ class _Kernel:
             self._modules.append((found["module"] or "", span))
             self._exit(line, int(found["pid"]), -4 if "opcode" in found["kind"] else -11)
         elif (found := _XID.match(line.text)) and len(self._xids) < MAX_XIDS:
-            self._xids.append((found["bus"].lower()[-10:], int(found["xid"]), line))
+            time = line.place.time.seconds if line.place.time else None
+            self._xids.append(Xid(bus_of(found["bus"]), int(found["xid"]), time, span))
 
     def _exit(self, line: Line, pid: int, code: int) -> None:
         """Note the end of a process once: a kill is printed as a constraint line and a result line."""
@@ -114,30 +116,44 @@ class _Kernel:
             facts.append(_fact("host.ram_bytes", limit, "limit of the memory cgroup", (span,)))
         if len({module for module, _ in self._modules}) == 1 and self._modules[0][0]:
             facts.append(_fact("native.module", self._modules[0][0], "kernel log", (self._modules[0][1],)))
-        if len({bus for bus, _, _ in self._xids}) == 1:
-            facts.extend(self._xid_facts())
+        # Which of several GPUs is meant is for the engine to say, which knows the ranks.
+        if len({xid.bus for xid in self._xids}) == 1:
+            facts.extend(xid_facts(self._xids))
         return tuple(facts)
 
-    def _xid_facts(self) -> list[Fact]:
-        """Xids of the one GPU that the text names; which of several GPUs is meant is for the rank map to say."""
-        numbers = tuple(dict.fromkeys(xid for _, xid, _ in self._xids))
-        spans = tuple(self._ctx.span(line) for _, _, line in self._xids[:8])
-        facts = [_fact("gpu.xid", numbers, "kernel log", spans)]
-        causes = [(xid, line) for _, xid, line in self._xids if _XID_KINDS.get(xid) != "cleanup"]
-        if causes:
-            first, line = causes[0]
-            for xid, other in causes[1:]:
-                if _XID_FOLLOWS.get(first) == xid and _close(line, other):
-                    first, line = xid, other
-            facts.append(_fact("gpu.xid_first", first, "first Xid that is not a cleanup report", (self._ctx.span(line),)))
-            if first in _XID_KINDS:
-                facts.append(_fact("gpu.xid_kind", _XID_KINDS[first], "Xid catalogue", (self._ctx.span(line),)))
-        return facts
+
+class Xid(NamedTuple):
+    """One report of the NVIDIA driver: the GPU's bus, the number, when (seconds of that log's clock), and where it stands."""
+
+    bus: str
+    number: int
+    time: float | None
+    span: SourceSpan
 
 
-def _close(one: Line, other: Line) -> bool:
-    first, second = one.place.time, other.place.time
-    return first is not None and second is not None and abs(second.seconds - first.seconds) < _XID_TOGETHER_S
+def bus_of(text: str) -> str:
+    """`0000:98:00` for every way in which the driver writes that address."""
+    return text.lower().removeprefix("pci:").partition(".")[0][-10:]
+
+
+def xid_facts(xids: Sequence[Xid]) -> list[Fact]:
+    """What the Xids of one GPU say: their numbers in order, the first that is no cleanup report, and its kind."""
+    numbers = tuple(dict.fromkeys(xid.number for xid in xids))
+    facts = [_fact("gpu.xid", numbers, "kernel log", tuple(xid.span for xid in xids[:8]))]
+    causes = [xid for xid in xids if _XID_KINDS.get(xid.number) != "cleanup"]
+    if causes:
+        first = causes[0]
+        for other in causes[1:]:
+            if _XID_FOLLOWS.get(first.number) == other.number and _close(first, other):
+                first = other
+        facts.append(_fact("gpu.xid_first", first.number, "first Xid that is not a cleanup report", (first.span,)))
+        if first.number in _XID_KINDS:
+            facts.append(_fact("gpu.xid_kind", _XID_KINDS[first.number], "Xid catalogue", (first.span,)))
+    return facts
+
+
+def _close(one: Xid, other: Xid) -> bool:
+    return one.time is not None and other.time is not None and abs(other.time - one.time) < _XID_TOGETHER_S
 
 
 def _fact(name: str, value: str | int | tuple[int, ...], origin: str, spans: tuple[SourceSpan, ...]) -> Fact:

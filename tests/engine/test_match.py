@@ -160,3 +160,14 @@ def test_cut_traceback_keeps_a_bare_child_from_leading():
     pack = pack_of(ROOT, *children, facts=[spec("oom.phase", "int", producer="engine/derive/frames")])
     assert reach(pack, told("left", 2))[1] == ("oom",)
     assert reach(pack, told("left", 2), told("oom.phase", 3))[1] == ("oom", "rest")
+
+
+def test_evidence_of_a_grandchild_breaks_a_tie_of_its_parents():
+    deeper = [
+        entry("left", ["a"], "oom"),
+        entry("right", ["a"], "oom"),
+        entry("right-below", ["b"], "right", evidence=[when("c", weight=3)]),
+    ]
+    facts = (told("a", True), told("b", True))
+    assert reach(pack_of(ROOT, *deeper), *facts)[1] == ("oom",)
+    assert reach(pack_of(ROOT, *deeper), *facts, told("c", True))[1] == ("oom", "right", "right-below")

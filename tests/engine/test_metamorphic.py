@@ -32,6 +32,9 @@ def fixtures():
         yield pytest.param(files, id=folder.name)
 
 
+FIXTURES = list(fixtures())
+
+
 def diagnose(files, folder):
     for name, text in files.items():
         path = folder / name
@@ -50,7 +53,7 @@ def without(files, folder, places):
     return changed
 
 
-@pytest.mark.parametrize("files", fixtures())
+@pytest.mark.parametrize("files", FIXTURES)
 def test_without_the_deciding_lines_nothing_is_established(files, tmp_path):
     found = entry = None
     # Several lines may each decide (nested frames of one call, two records of one kill): all of them go, round after round.
@@ -68,7 +71,7 @@ def test_without_the_deciding_lines_nothing_is_established(files, tmp_path):
     assert entry is not None and found.verdict != "established"
 
 
-@pytest.mark.parametrize("files", fixtures())
+@pytest.mark.parametrize("files", FIXTURES)
 def test_cutting_a_line_never_establishes_something_else(files, tmp_path):
     found = diagnose(files, tmp_path / "run")
     assert found.verdict == "established"

@@ -125,7 +125,7 @@ def walk(known: Known, pack: Pack, attribution: Attribution, *, shows_output: bo
     beside: list[list[Candidate]] = [[]]
     while True:
         children = _children(path[-1].entry, path, known, pack)
-        choice = _lead(children, path[-1].entry, known)
+        choice = _lead(children, path, known, pack)
         if choice is None:
             break
         beside.append([child for child in children if child is not choice])
@@ -185,18 +185,29 @@ def _children(parent: Entry, path: Sequence[Candidate], known: Known, pack: Pack
     ]
 
 
-def _lead(children: Sequence[Candidate], parent: Entry, known: Known) -> Candidate | None:
+def _lead(children: Sequence[Candidate], path: Sequence[Candidate], known: Known, pack: Pack) -> Candidate | None:
     """The child that leads clearly, or None."""
+    parent = path[-1].entry
     alive = [child for child in children if child.alive]
     alive = [child for child in alive if not child.entry.fallback] or alive
     # Found from another branch and decided there: it says why, the symptom's own children say where.
     decided = [child for child in alive if child.entry.refines != parent.id and child.decisive]
-    ranked = sorted(decided or alive, key=lambda child: -child.score)
+    below = {child.entry.id: _support_below(child, path, known, pack) for child in alive}
+    ranked = sorted(decided or alive, key=lambda child: -(child.score + below[child.entry.id]))
     if not ranked or ranked[0].score < REQUIRES_SCORE or not _about_the_failure(ranked[0]):
         return None
-    if len(ranked) > 1 and ranked[0].score - ranked[1].score < CLEAR_LEAD:
+    first, score = ranked[0], ranked[0].score + below[ranked[0].entry.id]
+    if len(ranked) > 1 and score - (ranked[1].score + below[ranked[1].entry.id]) < CLEAR_LEAD:
         return None
-    return None if ranked[0].support == 0 and _differential_is_open(children, known) else ranked[0]
+    bare = first.support + below[first.entry.id] == 0
+    return None if bare and _differential_is_open(children, known) else first
+
+
+def _support_below(child: Candidate, path: Sequence[Candidate], known: Known, pack: Pack) -> int:
+    """The evidence of the best entry alive right below: what speaks for a grandchild speaks for the child."""
+    grandchildren = _children(child.entry, (*path, child), known, pack)
+    own = [found for found in grandchildren if found.entry.refines == child.entry.id and not found.entry.fallback]
+    return max((found.support for found in own if found.alive), default=0)
 
 
 def _differential_is_open(children: Sequence[Candidate], known: Known) -> bool:

@@ -6,8 +6,11 @@ import gc
 import importlib
 import pkgutil
 import re
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import firstfault
 from firstfault import lazy_pattern as module
@@ -44,11 +47,37 @@ def test_it_has_no_more_than_a_pattern() -> None:
         lazy_pattern("one").nothing  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_every_pattern_of_the_product_is_valid() -> None:
+def test_it_is_not_compiled_for_a_text_without_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    lazy = lazy_pattern(r"pid (\d+)", needs="pid ")
+    with monkeypatch.context() as patched:
+        patched.setattr(re, "compile", lambda *given: pytest.fail("compiled"))
+        assert lazy.match("12 MiB") is lazy.search("12 MiB") is lazy.fullmatch("12 MiB") is None
+    first, again = lazy.search("with pid 7"), lazy.search("with pid 8")
+    assert first is not None and first[1] == "7"
+    assert again is not None and again[1] == "8"
+    assert lazy.search("12 MiB") is None
+
+
+@pytest.fixture(scope="module")
+def patterns() -> list[Any]:
+    """Every lazy pattern of the product."""
     for found in pkgutil.walk_packages(firstfault.__path__, "firstfault."):
         if found.name != "firstfault.__main__":
             importlib.import_module(found.name)
-    patterns = [value for value in gc.get_objects() if isinstance(value, module._LazyPattern)]
+    return [value for value in gc.get_objects() if isinstance(value, module._LazyPattern)]
+
+
+def test_every_pattern_of_the_product_is_valid(patterns: list[Any]) -> None:
     assert len(patterns) > 150
     for pattern in patterns:
-        pattern.match("" if isinstance(pattern.pattern, str) else b"")
+        re.compile(pattern.pattern, pattern.flags)
+
+
+@given(st.data())
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+def test_what_a_pattern_needs_stands_in_all_that_it_finds(patterns: list[Any], data: st.DataObject) -> None:
+    needy = [pattern for pattern in patterns if pattern.needs is not None]
+    assert needy
+    for pattern in needy:
+        text = data.draw(st.from_regex(re.compile(pattern.pattern, pattern.flags)))
+        assert pattern.needs in text, pattern.pattern

@@ -3,33 +3,49 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, AnyStr, Generic, cast
 
 _METHODS = ("match", "search", "fullmatch", "sub", "split", "findall", "finditer")
+_SEEKING = ("match", "search", "fullmatch")
 
 
-def lazy_pattern(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """The pattern `re.compile` gives, compiled when one of its methods is first looked up.
+def lazy_pattern(pattern: AnyStr, flags: int = 0, *, needs: AnyStr | None = None) -> re.Pattern[AnyStr]:
+    """The pattern that `re.compile` gives, compiled when it is first used.
 
-    Several hundred patterns read one kind of line or another, and a short paste meets a few dozen of them.
+    Several hundred patterns read one kind of line or another, and a short paste meets a few dozen of them. `needs` is a text
+    that stands in whatever the pattern finds: until a line has it, the pattern is not even compiled.
     """
-    return cast("re.Pattern[AnyStr]", _LazyPattern(pattern, flags))
+    return cast("re.Pattern[AnyStr]", _LazyPattern(pattern, flags, needs))
 
 
 class _LazyPattern(Generic[AnyStr]):
     """Stands for a compiled pattern; after the first use its methods are those of the pattern itself, at their speed."""
 
-    __slots__ = ("flags", "pattern", *_METHODS)
+    __slots__ = ("flags", "needs", "pattern", *_METHODS)
 
-    def __init__(self, pattern: AnyStr, flags: int) -> None:
+    def __init__(self, pattern: AnyStr, flags: int, needs: AnyStr | None) -> None:
         self.pattern: AnyStr = pattern
         self.flags = flags
+        self.needs: AnyStr | None = needs
+        if needs is not None:
+            for method in _SEEKING:
+                setattr(self, method, self._held_back(method, needs))
 
     def __getattr__(self, name: str) -> Any:
         # Called only while the slot is empty.
         if name not in _METHODS:
             raise AttributeError(name)
+        return getattr(self._compiled(), name)
+
+    def _compiled(self) -> re.Pattern[AnyStr]:
         compiled = re.compile(self.pattern, self.flags)
         for method in _METHODS:
             setattr(self, method, getattr(compiled, method))
-        return getattr(compiled, name)
+        return compiled
+
+    def _held_back(self, method: str, needs: AnyStr) -> Callable[..., re.Match[AnyStr] | None]:
+        def seek(text: AnyStr, *bounds: int) -> re.Match[AnyStr] | None:
+            return getattr(self._compiled(), method)(text, *bounds) if needs in text else None
+
+        return seek

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.runs import CALL, MAIN, crash, facts_of, frame, lib, scope_of
+from firstfault.engine.derive.frames import _is_like
 
 TRAINER_STEP = lib("transformers/trainer.py", "training_step", "loss = self.compute_loss(model, inputs)")
 EVALUATE = lib("transformers/trainer.py", "evaluate", "output = eval_loop(")
@@ -208,3 +213,8 @@ def test_user_site_needs_a_whole_traceback():
     log = crash(MAIN, error="ValueError: x", fault_class="python_exception", name="python.exception", whole=False)
     assert facts_of(log).value("exc.site") is None
     assert scope_of(log).frames
+
+
+@given(st.text("ab_", max_size=8), st.text("ab*", max_size=6))
+def test_a_star_stands_for_any_characters(text, pattern):
+    assert _is_like(text, f"{pattern}*a") is fnmatchcase(text, f"{pattern}*a")

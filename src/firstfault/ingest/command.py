@@ -35,7 +35,7 @@ _STARTS_WITH_LAUNCHER = lazy_pattern(
     r"+(?=\S*[-=./\w]*(?:\.py\b|\s-|-))"
 )
 _SENTENCE = lazy_pattern(r"[a-z]{2,}[.?!,]\s*$|\s(?:fails|failed|works|hangs|but|and then|because|with the|on the)\s")
-_SBATCH = lazy_pattern(r"^\s*#SBATCH\s+(?P<options>[^#]*)")
+_SBATCH = lazy_pattern(r"^\s*#SBATCH\s+(?P<options>[^#]*)", needs="#SBATCH")
 _SHELL_KINDS = frozenset({"command", "slurm"})
 _PYTHON = lazy_pattern(r"python[\d.]*\Z")
 # Programs that run the command that follows them.

@@ -15,14 +15,15 @@ from firstfault.units import parse_size
 MAX_SETTINGS = 5_000
 
 _ENVIRONMENT_KINDS = frozenset({"environment", "nvidia_smi"})
-_PINNED = lazy_pattern(r"^(?:\[(?:pip3?|conda)\] )?(?P<name>[A-Za-z][\w.-]{0,80})==(?P<version>\d[\w.+!-]{0,60})$")
-_CONDA = lazy_pattern(r"^\[(?:pip3?|conda)\] (?P<name>[A-Za-z][\w.-]{0,80})\s+(?P<version>\d[\w.+!-]{0,60})\b")
+_PINNED = lazy_pattern(r"^(?:\[(?:pip3?|conda)\] )?(?P<name>[A-Za-z][\w.-]{0,80})==(?P<version>\d[\w.+!-]{0,60})$", needs="==")
+_CONDA = lazy_pattern(r"^\[(?:pip3?|conda)\] (?P<name>[A-Za-z][\w.-]{0,80})\s+(?P<version>\d[\w.+!-]{0,60})\b", needs="] ")
 _COLUMNS = lazy_pattern(r"^(?P<name>[A-Za-z][\w.-]{0,80})\s{2,}v?(?P<version>\d+\.[\w.+!-]{1,60})(?:\s{2,}\S+)?\s*$")
 _TOOL_ROW = lazy_pattern(r"^(?P<name>[a-z][\w-]{1,40}) v?(?P<version>\d+\.\d[\w.+!-]{0,60})\s*$")
 _VERSION_ROW = lazy_pattern(
-    r"^\s*(?:- )?`{0,2}(?P<name>[A-Za-z][A-Za-z_ -]{1,30}?)`{0,2} version(?: \(GPU\??\))?: (?P<version>v?\d+\.[\w.+!-]{1,60})"
+    r"^\s*(?:- )?`{0,2}(?P<name>[A-Za-z][A-Za-z_ -]{1,30}?)`{0,2} version(?: \(GPU\??\))?: (?P<version>v?\d+\.[\w.+!-]{1,60})",
+    needs=" version",
 )
-_VARIABLE = lazy_pattern(r"^\s*(?:export |declare -x )?[A-Z_][A-Z0-9_]{0,80}=")
+_VARIABLE = lazy_pattern(r"^\s*(?:export |declare -x )?[A-Z_][A-Z0-9_]{0,80}=", needs="=")
 # In a log a single line counts only for variables that training programs and launchers read.
 _TRAINING_VARIABLE = lazy_pattern(
     r"(?:CUDA|NCCL|TORCH|PYTORCH|ACCELERATE|DEEPSPEED|SLURM|OMP|HF|FSDP|GLOO|MASTER|PMI|OMPI|TORCHELASTIC|XLA|HIP|ROCR|NVIDIA)_"
@@ -31,12 +32,12 @@ _TRAINING_VARIABLE = lazy_pattern(
 _RAM = lazy_pattern(
     r"^\s*(?:- )?(?:System RAM|[Hh]ost (?:ram|RAM|memory)|Total (?:RAM|memory))\s*:?\s+(?P<size>\d[\d.]*\s?[KMGT]i?B)\b"
 )
-_FREE = lazy_pattern(r"^Mem:\s+(?P<size>\d[\d.]*[KMGT]i)\s")
+_FREE = lazy_pattern(r"^Mem:\s+(?P<size>\d[\d.]*[KMGT]i)\s", needs="Mem:")
 _GPU_TIMES = lazy_pattern(
     r"(?:^|\s)(?P<count>\d{1,3})\s?x\s+(?P<name>(?:NVIDIA|Tesla|GeForce|Quadro|AMD Instinct)\b[^,(]{0,60})"
 )
-_GPU_NUMBERED = lazy_pattern(r"^GPU (?P<index>\d{1,3}): (?P<name>[^(\n]{2,80}?)\s*(?:\((?P<note>[^)]*)\).*)?$")
-_DRIVER = lazy_pattern(r"\b[Dd]river(?: [Vv]ersion)?:? +(?P<version>\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b")
+_GPU_NUMBERED = lazy_pattern(r"^GPU (?P<index>\d{1,3}): (?P<name>[^(\n]{2,80}?)\s*(?:\((?P<note>[^)]*)\).*)?$", needs="GPU ")
+_DRIVER = lazy_pattern(r"\b[Dd]river(?: [Vv]ersion)?:? +(?P<version>\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b", needs="river")
 _PACKAGE_NAMES = {"pytorch": "torch", "numpy": "numpy", "python": "python", "huggingface_hub": "huggingface-hub"}
 
 

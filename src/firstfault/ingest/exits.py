@@ -50,10 +50,12 @@ def code_of_signal(name: str) -> int | None:
 class _Rule:
     """A text, who prints it, and how its captures become an exit: pid, local rank, code, signal, shell code."""
 
-    def __init__(self, reporter: str, pattern: str, *, by_launcher: bool = False, anchored: bool = False) -> None:
+    def __init__(
+        self, reporter: str, pattern: str, *, needs: str | None = None, by_launcher: bool = False, anchored: bool = False
+    ) -> None:
         self.reporter = reporter
         self.by_launcher = by_launcher
-        self._pattern = lazy_pattern(pattern)
+        self._pattern = lazy_pattern(pattern, needs=needs)
         self._anchored = anchored
 
     def search(self, text: str) -> re.Match[str] | None:
@@ -66,29 +68,45 @@ _TRIGGER = lazy_pattern(
     r"|exited with|finished with|non-zero status|terminated by signal|echo \$\?|\b(?i:" + _ENDINGS + r")\b"
 )
 _RULES = (
-    _Rule("elastic", r"failed \(exitcode: (?P<code>-?\d{1,6})\) local_rank: (?P<local>\d{1,9}) \(pid: (?P<pid>\d{1,9})\)"),
-    _Rule("elastic", r"Sending process (?P<pid>\d{1,9}) closing signal (?P<signal>SIG\w+)", by_launcher=True),
-    _Rule("spawn", r"Terminating process (?P<pid>\d{1,9}) via signal (?P<signal>SIG\w+)", by_launcher=True),
+    _Rule(
+        "elastic",
+        r"failed \(exitcode: (?P<code>-?\d{1,6})\) local_rank: (?P<local>\d{1,9}) \(pid: (?P<pid>\d{1,9})\)",
+        needs="failed (exitcode: ",
+    ),
+    _Rule(
+        "elastic",
+        r"Sending process (?P<pid>\d{1,9}) closing signal (?P<signal>SIG\w+)",
+        needs="closing signal",
+        by_launcher=True,
+    ),
+    _Rule("spawn", r"Terminating process (?P<pid>\d{1,9}) via signal (?P<signal>SIG\w+)", needs="via signal", by_launcher=True),
     _Rule(
         "elastic",
         r"Unable to shutdown process (?P<pid>\d{1,9}) via SIG\w+, forcefully exiting via (?P<signal>SIG\w+)",
+        needs="forcefully exiting",
         by_launcher=True,
     ),
-    _Rule("deepspeed", r"Killing subprocess (?P<pid>\d{1,9})", by_launcher=True),
-    _Rule("deepspeed", r"exits with return code = (?P<code>-?\d{1,6})"),
-    _Rule("spawn", r"\bprocess (?P<local>\d{1,9}) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<code>-?\d{1,6}))"),
+    _Rule("deepspeed", r"Killing subprocess (?P<pid>\d{1,9})", needs="Killing subprocess", by_launcher=True),
+    _Rule("deepspeed", r"exits with return code = (?P<code>-?\d{1,6})", needs="return code"),
+    _Rule(
+        "spawn",
+        r"\bprocess (?P<local>\d{1,9}) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<code>-?\d{1,6}))",
+        needs="terminated with",
+    ),
     _Rule(
         "accelerate",
         r"CalledProcessError: Command .{1,7000} (?:returned non-zero exit status (?P<shell>-?\d{1,6})"
         r"|died with <Signals\.\w+: (?P<signal>\d{1,3})>)",
+        needs="CalledProcessError: Command ",
     ),
     _Rule(
         "shell",
         r"(?:Process|Command|Job|Program|Script|Container|Main process)\b.{0,200}?\b(?:exited|finished|completed|terminated)"
         r" with (?:exit )?(?:code|status|non-zero status)[ :=]*(?P<shell>-?\d{1,6})\b",
+        needs=" with ",
         anchored=True,
     ),
-    _Rule("shell", r"Command terminated by signal (?P<signal>\d{1,3})", anchored=True),
+    _Rule("shell", r"Command terminated by signal (?P<signal>\d{1,3})", needs="terminated by signal", anchored=True),
     _Rule("shell", r"(?:make: \*\*\* .{0,200}\bError|exit (?:code|status)[ :=]) ?(?P<shell>\d{1,3})\s*$", anchored=True),
     _Rule(
         "shell",
@@ -99,7 +117,8 @@ _RULES = (
 )
 _SRUN = lazy_pattern(
     r"srun: error: (?P<host>[^\s:]{1,255}): tasks? (?P<tasks>[\d,\- ]{1,4096}): "
-    r"(?:Exited with exit code (?P<code>\d{1,6})|(?P<signal>[A-Z][A-Za-z ]+?)(?: \(core dumped\))?\s*$)"
+    r"(?:Exited with exit code (?P<code>\d{1,6})|(?P<signal>[A-Z][A-Za-z ]+?)(?: \(core dumped\))?\s*$)",
+    needs="srun: error: ",
 )
 _ECHO = lazy_pattern(r".{0,80}\becho \$\?\s*$")
 _NUMBER = lazy_pattern(r"\s*(\d{1,3})\s*$")

@@ -12,12 +12,11 @@ from firstfault.model.event import Place
 
 _COMPRESSED = (".gz", ".zst")
 _LOG_NAME = r"(?:\.(?:log|out|err|txt|stderr|stdout|json))+"
-_TORCHRUN_FOLDER = lazy_pattern(r"(?:^|/)attempt_(?P<attempt>\d{1,4})(?:/(?P<local>\d{1,6}))?/[^/]+$")
+_TORCHRUN_FOLDER = lazy_pattern(r"(?:^|/)attempt_(?P<attempt>\d{1,4})(?:/(?P<local>\d{1,6}))?/[^/]+$", needs="attempt_")
 _RANK_NAME = lazy_pattern(r"(?:^|[._-])rank[._-]?(?P<rank>\d{1,6})(?=[._-]|$)", re.IGNORECASE)
 _RANK_FOLDER = lazy_pattern(r"^rank[._-]?(?P<rank>\d{1,6})$", re.IGNORECASE)
 _LOCAL_RANK_NAME = lazy_pattern(r"local[._-]?rank[._-]?(?P<rank>\d{1,6})(?=[._-]|$)", re.IGNORECASE)
-_LOG_HOST_RANK = lazy_pattern(r"^log_(?P<host>[A-Za-z0-9][\w.-]*)_(?P<rank>\d{1,6})$")
-_SLURM_TASK = lazy_pattern(r"^slurm-(?P<job>\d+)_(?P<task>\d{1,6})$")
+_LOG_HOST_RANK = lazy_pattern(r"^log_(?P<host>[A-Za-z0-9][\w.-]*)_(?P<rank>\d{1,6})$", needs="log_")
 _HOST_WORD = lazy_pattern(
     r"(?:^|[._-])(?P<host>(?:node|host|gpu|gpu-?node|worker-node|compute)-?\d{1,5})(?=[._-]|$)", re.IGNORECASE
 )
@@ -33,6 +32,8 @@ def places_of(paths: Sequence[str]) -> tuple[Place, ...]:
 
 
 def _place_of(path: str, set_number: int | None) -> Place:
+    if not any(character.isdigit() for character in path):
+        return Place()
     parts = _parts(path)
     stem = _stem(parts[-1])
     if found := _TORCHRUN_FOLDER.search("/".join(parts)):
@@ -49,9 +50,7 @@ def _place_of(path: str, set_number: int | None) -> Place:
         return Place(rank=int(found["rank"]), host=found["host"])
     if len(parts) > 1 and (found := _RANK_FOLDER.match(parts[-2])):
         return Place(rank=int(found["rank"]), host=host)
-    if found := _SLURM_TASK.match(stem):
-        # An array index looks the same: without siblings it is no rank.
-        return Place(rank=set_number, host=host)
+    # A Slurm task (`slurm-4711_0`) looks like an array index: without siblings it is no rank.
     return Place(rank=set_number, host=host)
 
 
@@ -66,6 +65,8 @@ def _host_of(folders: Sequence[str], stem: str) -> str | None:
 
 def _numbered_sets(paths: Sequence[str]) -> dict[str, int]:
     """`train-0.log`, `train-1.log` ... of one folder: their numbers, if they run from 0 without a gap."""
+    if len(paths) < 2:
+        return {}
     families: dict[tuple[str, str, str], dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
     for path in paths:
         parts = _parts(path)

@@ -14,16 +14,22 @@ MAX_GPUS = 256
 MAX_PROCESSES = 2_000
 
 _TRIGGER = lazy_pattern(r"MiB|GPU-|UUID|memory\.|Bus-Id|bus_id|\|\s+\d+\s")
-_LISTED = lazy_pattern(r"^GPU (?P<index>\d{1,3}): (?P<name>.{2,80}?) \(UUID: (?P<uuid>(?:GPU|MIG)-[\w-]{8,60})\)")
-_TABLE_GPU = lazy_pattern(
-    r"^\|\s{1,3}(?P<index>\d{1,3})\s+(?P<name>\S.*?)\s{1,20}(?:(?:On|Off|N/A)\s*)?\|\s*(?P<bus>[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)"
+_LISTED = lazy_pattern(
+    r"^GPU (?P<index>\d{1,3}): (?P<name>.{2,80}?) \(UUID: (?P<uuid>(?:GPU|MIG)-[\w-]{8,60})\)", needs="(UUID: "
 )
-_MEMORY = lazy_pattern(r"(?P<used>\d{1,9})\s?MiB\s*/\s*(?P<total>\d{1,9})\s?MiB")
-_ROW_GPU = lazy_pattern(r"^\|?\s*(?P<index>\d{1,3})\s{2,}(?P<name>[A-Z]\S*(?: \S+)*?)\s{2,}.*?\d+\s?MiB\s*/\s*\d+\s?MiB")
-_ROW_PID = lazy_pattern(r"\bpid (?P<pid>\d{1,9})\b")
+_TABLE_GPU = lazy_pattern(
+    r"^\|\s{1,3}(?P<index>\d{1,3})\s+(?P<name>\S.*?)\s{1,20}(?:(?:On|Off|N/A)\s*)?\|\s*(?P<bus>[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)",
+    needs="|",
+)
+_MEMORY = lazy_pattern(r"(?P<used>\d{1,9})\s?MiB\s*/\s*(?P<total>\d{1,9})\s?MiB", needs="MiB")
+_ROW_GPU = lazy_pattern(
+    r"^\|?\s*(?P<index>\d{1,3})\s{2,}(?P<name>[A-Z]\S*(?: \S+)*?)\s{2,}.*?\d+\s?MiB\s*/\s*\d+\s?MiB", needs="/"
+)
+_ROW_PID = lazy_pattern(r"\bpid (?P<pid>\d{1,9})\b", needs="pid ")
 _TABLE_PROCESS = lazy_pattern(
     r"^\|\s+(?P<index>\d{1,3})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(?P<pid>\d{1,9})\s+[CGM+]{1,3}\s+(?P<name>\S.*?)\s+"
-    r"(?P<memory>\d{1,9}MiB|N/A)\s*\|"
+    r"(?P<memory>\d{1,9}MiB|N/A)\s*\|",
+    needs="|",
 )
 _INCOMPLETE = lazy_pattern(r"\bGPUs? \d{1,3} ?(?:to|-|\.\.+|…) ?\d|device handle for|is lost\b")
 """People shorten lists, and a lost GPU is missing from them: then the number of GPUs is not what is listed."""

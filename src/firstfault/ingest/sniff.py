@@ -24,15 +24,15 @@ _ACCELERATE_KEYS = frozenset(
         *("main_process_port", "main_process_ip", "use_cpu", "dynamo_config", "megatron_lm_config", "enable_cpu_affinity"),
     )
 )
-_ERROR_FILE = lazy_pattern(r'\s*\{\s*"message"\s*:')
-_VITALS = lazy_pattern(r'\{"rank": ?\d+, (?=.*"(?:step|accumulation_steps|\w+_bytes|\w+_s)")')
+_ERROR_FILE = lazy_pattern(r'\s*\{\s*"message"\s*:', needs='"message"')
+_VITALS = lazy_pattern(r'\{"rank": ?\d+, (?=.*"(?:step|accumulation_steps|\w+_bytes|\w+_s)")', needs='{"rank"')
 _SLURM_STATES = "COMPLETED|FAILED|CANCELLED|OUT_OF_ME\\w*|TIMEOUT|PREEMPTED|NODE_FAIL|RUNNING|REQUEUED|BOOT_FAIL"
 _SLURM_ROW = lazy_pattern(rf"\s*\d+(?:_\d+)?(?:\.\w+)?[ |]+.*\b(?:{_SLURM_STATES})\b")
-_SLURM_HEAD = lazy_pattern(r"\s*JobID(?:Raw)?[ |].*State|JobId=\d+ (?:JobName|ArrayJobId)=")
+_SLURM_HEAD = lazy_pattern(r"\s*JobID(?:Raw)?[ |].*State|JobId=\d+ (?:JobName|ArrayJobId)=", needs="Job")
 _KUBERNETES = lazy_pattern(
     r'\s*"containerStatuses"\s*:|\s*containerStatuses:|LAST SEEN +TYPE +REASON|\s*(?:Last )?State: +(?:Terminated|Waiting)\b'
 )
-_DESCRIBE_NAME = lazy_pattern(r"Name: +\S")
+_DESCRIBE_NAME = lazy_pattern(r"Name: +\S", needs="Name: ")
 _DESCRIBE_MORE = lazy_pattern(r"(?:Namespace|Status|Containers|Events|Node|Reason): *")
 _NVIDIA_SMI = lazy_pattern(
     r"\|? *NVIDIA-SMI \d|index, .*\[(?:MiB|%|W)\]|GPU \d+: (?:NVIDIA|Tesla|GeForce|A100|H100)|=+ ?NVSMI LOG"
@@ -69,6 +69,16 @@ class Sample:
     def lines(self) -> list[str]:
         """The non-empty lines, at most 400."""
         return [line for line in re.split(r"[\r\n]+", self.text) if line.strip()][:MAX_SAMPLE_LINES]
+
+    @cached_property
+    def printed(self) -> list[bool]:
+        """For each of the lines, whether a program printed it."""
+        return [is_log(line) for line in self.lines]
+
+    @property
+    def printed_share(self) -> float:
+        """How many of the lines a program printed."""
+        return sum(self.printed) / len(self.lines) if self.lines else 0.0
 
     def share(self, test: Callable[[str], object]) -> float:
         """How many of the lines pass `test`."""
@@ -144,7 +154,7 @@ def _is_environment(sample: Sample) -> bool:
         return True
     if len(sample.lines) >= 2 and sample.share(_VARIABLE.match) >= 0.8:
         return True
-    return len(sample.lines) >= 2 and sample.share(_VERSION_ROW.match) >= 0.6 and sample.share(is_log) < 0.2
+    return len(sample.lines) >= 2 and sample.share(_VERSION_ROW.match) >= 0.6 and sample.printed_share < 0.2
 
 
 def _is_one_piece(sample: Sample, *own: re.Pattern[str]) -> bool:
@@ -153,13 +163,13 @@ def _is_one_piece(sample: Sample, *own: re.Pattern[str]) -> bool:
     def is_sentence(line: str) -> bool:
         return is_prose(line) and not any(pattern.match(line) for pattern in own)
 
-    return sample.share(is_log) < 0.15 and sample.share(is_sentence) < 0.4
+    return sample.printed_share < 0.15 and sample.share(is_sentence) < 0.4
 
 
 def _is_kubernetes(sample: Sample) -> bool:
-    if sample.first(40, _DESCRIBE_NAME) and sample.first(40, _DESCRIBE_MORE) and sample.share(is_log) < 0.5:
+    if sample.first(40, _DESCRIBE_NAME) and sample.first(40, _DESCRIBE_MORE) and sample.printed_share < 0.5:
         return True
-    return any(_KUBERNETES.match(line) for line in sample.lines) and sample.share(is_log) < 0.5
+    return any(_KUBERNETES.match(line) for line in sample.lines) and sample.printed_share < 0.5
 
 
 def _is_slurm(sample: Sample) -> bool:
@@ -167,7 +177,7 @@ def _is_slurm(sample: Sample) -> bool:
 
 
 def _is_python(sample: Sample) -> bool:
-    if sample.share(is_log) > 0.1 or sample.has_prompt:
+    if sample.printed_share > 0.1 or sample.has_prompt:
         return False
     sure = sum(1 for line in sample.lines if _PYTHON_SURE.match(line))
     return sure >= 2 and sample.share(_PYTHON.match) >= 0.3
@@ -203,7 +213,8 @@ _BY_NAME: tuple[tuple[SourceKind, re.Pattern[str]], ...] = (
 def _text_kind(sample: Sample) -> SourceKind:
     if re.search(r"\.(?:log|out|err|stderr|stdout)(?:\.\d+)?$", sample.name):
         return "log"
-    logs, prose = sample.share(is_log), sample.share(lambda line: not is_log(line) and is_prose(line))
+    words = [not printed and is_prose(line) for printed, line in zip(sample.printed, sample.lines, strict=True)]
+    logs, prose = sample.printed_share, sum(words) / len(words) if words else 0.0
     if logs >= 0.5 or (logs > 0 and prose < 0.1):
         return "log"
     if prose >= 0.5:

@@ -26,7 +26,7 @@ _CONTINUES = lazy_pattern(
     r"|Fatal Python error: "
 )
 """What native code prints below a message of its own, without repeating the prefix."""
-_STANDS_BELOW = lazy_pattern(r"Last error:\s*$")
+_STANDS_BELOW = lazy_pattern(r"Last error:\s*$", needs="Last error:")
 
 
 def lines_of(window: Window, outer: Place, label: Label) -> list[Line]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,7 +26,11 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[Note, ...] = ()
 
 
-_Reader = Callable[[Sequence[Line], Context], Structure]
+class _Reader(NamedTuple):
+    """A reader, and words of which one, in any case, stands wherever it finds something; without words it always looks."""
+
+    read: Callable[[Sequence[Line], Context], Structure]
+    words: tuple[str, ...] = ()
 
 
 def read_structure(stretches: Sequence[Sequence[Line]], text: str, ctx: Context) -> Structure:
@@ -37,8 +42,15 @@ def read_structure(stretches: Sequence[Sequence[Line]], text: str, ctx: Context)
         return _config(text, ctx)
     if kind == "deepspeed_config":
         return _deepspeed(text, ctx)
-    readers = _READERS.get(kind, ())
-    return _joined(reader(lines, ctx) for lines in stretches for reader in readers)
+    return _joined(part for lines in stretches for part in _looked_for(lines, ctx))
+
+
+def _looked_for(lines: Sequence[Line], ctx: Context) -> Iterable[Structure]:
+    readers = _READERS.get(ctx.source.kind, ())
+    text = "\n".join(line.text for line in lines).casefold() if any(reader.words for reader in readers) else ""
+    for reader in readers:
+        if not reader.words or any(word in text for word in reader.words):
+            yield reader.read(lines, ctx)
 
 
 def _joined(parts: Iterable[Structure]) -> Structure:
@@ -130,15 +142,41 @@ def _kubernetes(lines: Sequence[Line], ctx: Context) -> Structure:
     return Structure(exits=exits, facts=facts)
 
 
-_PRINTED: tuple[_Reader, ...] = (_tracebacks, _failure_blocks, _exits, _kernel, _scheduler, _dumps, _command, _environment)
+_FAILURE_BLOCKS = _Reader(_failure_blocks, ("exitcode",))
+_EXITS = _Reader(
+    _exits,
+    (
+        *("exit", "signal", "via sig", "subprocess", "return code", "died with", "srun: error", "terminated", "finished with"),
+        *("non-zero status", "echo $?", "killed", "segmentation fault", "aborted", "bus error", "illegal instruction"),
+        *("floating point exception", "hangup", "interrupt", "out of memory"),
+    ),
+)
+_KERNEL = _Reader(
+    _kernel,
+    (
+        *("oom-kill:", "ut of memory: kill", "segfault at", "general protection", "invalid opcode", "nvrm: xid"),
+        "kb, limit",
+    ),
+)
+_SCHEDULER = _Reader(
+    _scheduler,
+    (
+        *("slurmstepd", "srun: error", "oom-kill", "oom_kill", "tres=", "reqmem=", "completed", "failed", "timeout"),
+        *("preempted", "node_fail", "cancelled", "out_of_me", "boot_fail", "deadline"),
+        # Kubernetes
+        *("name:", "status", "containerid:", "exit code:", "exitcode"),
+    ),
+)
+_TRACEBACKS, _DUMPS, _COMMAND, _ENVIRONMENT = (_Reader(read) for read in (_tracebacks, _dumps, _command, _environment))
+_PRINTED = (_TRACEBACKS, _FAILURE_BLOCKS, _EXITS, _KERNEL, _SCHEDULER, _DUMPS, _COMMAND, _ENVIRONMENT)
 _READERS: dict[SourceKind, tuple[_Reader, ...]] = {
     "log": _PRINTED,
     "unknown": _PRINTED,
-    "command": (_command,),
-    "environment": (_environment, _dumps),
-    "nvidia_smi": (_environment,),
-    "vitals": (_vitals,),
-    "kernel": (_kernel,),
-    "slurm": (_scheduler,),
-    "kubernetes": (_kubernetes,),
+    "command": (_COMMAND,),
+    "environment": (_ENVIRONMENT, _DUMPS),
+    "nvidia_smi": (_ENVIRONMENT,),
+    "vitals": (_Reader(_vitals),),
+    "kernel": (_KERNEL,),
+    "slurm": (_SCHEDULER,),
+    "kubernetes": (_Reader(_kubernetes),),
 }

@@ -143,6 +143,8 @@ class _Stream:
         if head.rstrip().endswith("Original"):
             link = "nested" if self._chain else "new"
             head = head.rstrip()[: -len("Original")]
+        elif not head.strip():
+            pass
         elif lines_of.GROUP_HEAD.match(head):
             self._in_group = True
         elif lines_of.REPORT_HEAD.match(head):
@@ -151,7 +153,7 @@ class _Stream:
             style = "box"
         elif lines_of.NOTEBOOK_HEAD.match(head):
             style = "notebook"
-        elif head.strip() and self._mode != "idle":
+        elif self._mode != "idle":
             self._read_body(head, line)
         if self._block is not None and self._block.member and self._mode == "frames" and not self._block.frames:
             self._block.header = True

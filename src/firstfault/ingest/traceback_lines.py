@@ -10,7 +10,7 @@ HEADER = lazy_pattern(r"Traceback \(most recent call last\)(?:: ?)?")
 """Matched anywhere in a line: interleaved output glues it behind other text."""
 TAIL = lazy_pattern(r'\s*(?:$|File "|Traceback \(|[─-]{2,})')
 """What may follow a header; anything else means that the line only talks about one."""
-ESCAPED = lazy_pattern(r"(?:\\n(?:[^\"\\]|\\.)*)")
+ESCAPED = lazy_pattern(r"(?:\\n(?:[^\"\\]|\\.)*)", needs="\\n")
 """The rest of a traceback inside a string of JSON."""
 
 TRIGGER = lazy_pattern(
@@ -23,11 +23,12 @@ TRIGGER = lazy_pattern(
 FRAME = lazy_pattern(r'File "(?P<path>[^"]{1,1024})", line (?P<line>\d{1,9})(?:, in (?P<function>[\w.<>$-]+)|(?=\s*$))')
 CHAIN = lazy_pattern(
     r"(?:During handling of the above exception, another exception occurred"
-    r"|The above exception was the direct cause of the following exception)"
+    r"|The above exception was the direct cause of the following exception)",
+    needs="above exception",
 )
-PROCESS = lazy_pattern(r"-- Process (?P<process>\d{1,9}) terminated with the following error")
-REPEATED = lazy_pattern(r"\s*\[Previous line repeated \d+ more times?\]")
-CAUGHT = lazy_pattern(r"Caught (?P<type>\w+) in ")
+PROCESS = lazy_pattern(r"-- Process (?P<process>\d{1,9}) terminated with the following error", needs="-- Process ")
+REPEATED = lazy_pattern(r"\s*\[Previous line repeated \d+ more times?\]", needs="[Previous line repeated ")
+CAUGHT = lazy_pattern(r"Caught (?P<type>\w+) in ", needs="Caught ")
 MARKS = lazy_pattern(r"\s*(?:[~^]+[~^ ]*|[│└├┌╰╭].*)\s*$")
 """Carets under the source text (Python 3.11), value trees of loguru."""
 CUT = lazy_pattern(
@@ -38,12 +39,12 @@ LISTING = lazy_pattern(
     r"|\(most recent call first\)|Traceback of \w+"
 )
 """Frames that follow such a line are no exception."""
-GROUP_HEAD = lazy_pattern(r"\s*(?:\+ )?Exception Group $")
+GROUP_HEAD = lazy_pattern(r"\s*(?:\+ )?Exception Group $", needs="Exception Group ")
 GROUP_MARGIN = lazy_pattern(r"\s*\| ?")
 GROUP_RULE = lazy_pattern(r"\s*(?P<deeper>\+-)?\+-{4,}(?: (?P<member>\d+|\.\.\.) -{4,})?\s*$")
-REPORT_RANK = lazy_pattern(r"^\s*rank +: (?P<rank>\d{1,9})(?: \(local_rank: (?P<local>\d{1,9})\))?")
-REPORT_HOST = lazy_pattern(r"^\s*host +: (?P<host>\S{1,255})")
-REPORT_HEAD = lazy_pattern(r"\s*traceback +: $")
+REPORT_RANK = lazy_pattern(r"^\s*rank +: (?P<rank>\d{1,9})(?: \(local_rank: (?P<local>\d{1,9})\))?", needs="rank ")
+REPORT_HOST = lazy_pattern(r"^\s*host +: (?P<host>\S{1,255})", needs="host ")
+REPORT_HEAD = lazy_pattern(r"\s*traceback +: $", needs="traceback ")
 
 BOX_HEAD = lazy_pattern(r"[╭┌+][─-]{2,}.{0,20}$")
 BOX_LINE = lazy_pattern(r"\s*[│|](?P<content>.*?)[│|]?\s*$")

@@ -7,7 +7,6 @@ the step decides nothing. Where the inner side of the traceback was cut, phase a
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from firstfault.engine.derive import frame_table as table
@@ -73,13 +72,28 @@ def _matches(row: Row, frame: Frame) -> bool:
 
 
 def _stands_in(part: str, path: str) -> bool:
-    return fnmatchcase(path, f"*/{part}*") if "*" in part else f"/{part}" in path
+    return _is_like(path, f"*/{part}*") if "*" in part else f"/{part}" in path
+
+
+def _is_like(text: str, pattern: str) -> bool:
+    """True if `text` is the pieces of `pattern` in order, with any characters, empty ones too, where `*` stands."""
+    # Half a hundred patterns, each held against a few short names: searching costs less than compiling expressions.
+    first, *middle, last = pattern.split("*")
+    if not text.startswith(first):
+        return False
+    position = len(first)
+    for piece in middle:
+        found = text.find(piece, position)
+        if found < 0:
+            return False
+        position = found + len(piece)
+    return text.endswith(last) and position + len(last) <= len(text)
 
 
 def _is_one_of(function: str, names: str) -> bool:
     if not names:
         return True
-    return any(fnmatchcase(function, name) if "*" in name else function == name for name in names.split("|"))
+    return any(_is_like(function, name) if "*" in name else function == name for name in names.split("|"))
 
 
 def _any(rows: Sequence[Row], frame: Frame) -> bool:

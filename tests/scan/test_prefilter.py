@@ -41,8 +41,23 @@ def test_every_occurrence_is_found_also_in_shapes_that_recur(engine, blocks: lis
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_literal_marked_once_gives_its_first_occurrence(engine) -> None:
-    prefilter = engine([b"abcabc", b"CUDA error"], once={0})
+    prefilter = engine([b"abcabc", b"CUDA error"], {0}, once=True)
     assert sorted(prefilter.find(b"CUDA error abcabcabc abcabc CUDA error")) == [(0, 17), (1, 10), (1, 38)]
+
+
+@given(
+    st.lists(
+        st.sampled_from(["error of rank", "rank", "zQ rank", "error", " of ", "zQzQzQ of rank 0", "of rank 1"]), max_size=12
+    )
+)
+def test_a_literal_searched_for_in_part_is_found_whole_or_not(words: list[str]) -> None:
+    literals = [b"zQzQzQ of rank", b"zQzQzQ of rank 0", b"error of rank", b"rank rank rank"]
+    sample = b"error of rank 0 of rank 1 of rank 2 of rank"
+    data = " ".join(words).encode()
+    for block in (data, memoryview(data)):
+        found = HyperscanPrefilter(literals, {2}, sample=sample).find(block)
+        assert sorted(found) == sorted(occurrences(data, literals))
+        assert [end for _, end in found] == sorted(end for _, end in found)
 
 
 def test_memory_of_shapes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ PrefilterChoice = Literal["auto", "hyperscan", "shapes"]
 
 
 class Prefilter(Protocol):
-    """Finds every occurrence of a fixed set of literals, or, of the literals marked `once`, the first of each block."""
+    """Finds every occurrence of a fixed set of literals; with `once`, of the frequent ones the first of each block."""
 
     def find(self, block: bytes | memoryview) -> list[tuple[int, int]]:
         """Literal id and end offset of each occurrence, overlapping ones included, in order of the end offset.
@@ -22,9 +22,9 @@ class Prefilter(Protocol):
 class PlainPrefilter:
     """Looks for one literal after the other: slow on much text, but ready at once, which is what a paste needs."""
 
-    def __init__(self, literals: Sequence[bytes], once: Collection[int] = ()) -> None:
+    def __init__(self, literals: Sequence[bytes], frequent: Collection[int] = (), *, once: bool = False) -> None:
         self._literals = tuple(literals)
-        self._once = frozenset(once)
+        self._once = frozenset(frequent if once else ())
 
     def find(self, block: bytes | memoryview) -> list[tuple[int, int]]:
         """Literal id and end offset of each occurrence, in order of the end offset."""
@@ -43,16 +43,26 @@ class PlainPrefilter:
         return found
 
 
-def make_prefilter(literals: Sequence[bytes], once: Collection[int] = (), choice: PrefilterChoice = "auto") -> Prefilter:
-    """The prefilter asked for; `auto` is hyperscan where it can be loaded, and line shapes elsewhere."""
+def make_prefilter(
+    literals: Sequence[bytes],
+    frequent: Collection[int] = (),
+    *,
+    once: bool = False,
+    choice: PrefilterChoice = "auto",
+    sample: bytes = b"",
+) -> Prefilter:
+    """The prefilter asked for; `auto` is hyperscan where it can be loaded, and line shapes elsewhere.
+
+    `sample` is some of the text, to tune the search to.
+    """
     if choice != "shapes":
         from firstfault.scan.hyperscan_prefilter import HyperscanPrefilter, HyperscanUnavailable
 
         try:
-            return HyperscanPrefilter(literals, once)
+            return HyperscanPrefilter(literals, frequent, once=once, sample=sample)
         except HyperscanUnavailable:
             if choice == "hyperscan":
                 raise
     from firstfault.scan.shape_prefilter import ShapePrefilter
 
-    return ShapePrefilter(literals, once)
+    return ShapePrefilter(literals, frequent, once=once)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import repeat
 from typing import NamedTuple
 
 from firstfault.scan.rank_key import RankKeys
@@ -11,40 +13,41 @@ from firstfault.scan.result import Hit, ProgressSample
 from firstfault.scan.stream import Stream
 
 MAX_KEYS = 4096
-CELL_TRIES = 4
-"""Occurrences of one literal that are read in a cell before giving up: what holds the literal is mostly the signal."""
-BLOCK_TRIES = 16
-"""The same in a block of a stream that shows ranks."""
-FIRST_TRIES = 64
-"""The same for the first progress line, over the whole stream."""
+TRIES = 16
+"""Occurrences of one literal that are read in a cell (or a block) before giving up: what holds it is mostly the signal."""
+FAILURES = 64
+"""After so many that were no signal, one of each cell is enough to see whether that changes."""
 
 Occurrence = tuple[int, int]
 """End offset of a literal, and its id."""
 
 
 class Cell(NamedTuple):
-    """A part of the stream in which some progress literals stand: their ids."""
+    """A part of the stream in which some progress literals stand, and the rank key of each literal's lines."""
 
     start: int
     stop: int
-    present: tuple[int, ...]
+    keys: dict[int, int | None]
 
 
 class _Sample:
-    __slots__ = ("count", "first", "last", "tries")
+    __slots__ = ("count", "doubtful_from", "failures", "first", "last")
 
     def __init__(self) -> None:
         self.count = 0
         self.first: Hit | None = None
         self.last: Hit | None = None
-        self.tries: Counter[int] = Counter()
+        self.failures: Counter[int] = Counter()
+        self.doubtful_from: dict[int, int] = {}
+        """Offset from which a literal, by its id, is known to stand in other lines too."""
 
 
 class ProgressSampler:
     """First and last progress line of each rank key, and how many were seen (None: lines that show no rank).
 
-    A stream whose lines show ranks is taken occurrence by occurrence (`take`): each is counted for its rank. Any other is taken
-    cell by cell (`take_cells`): there the first and the last line of the whole are wanted, and only those are searched for.
+    A stream in which several ranks print the same progress lines is taken occurrence by occurrence (`take`). In any other each
+    literal belongs to one key, and the stream is taken cell by cell (`take_cells`): there the first and the last line of the
+    whole are wanted, and only those are searched for.
     """
 
     def __init__(
@@ -59,61 +62,68 @@ class ProgressSampler:
         self._ranks = RankKeys(rank_of) if rank_of else None
         self._read = read
         self._samples: dict[int | None, _Sample] = {}
+        self._literal_keys: dict[int, int | None] = {}
 
-    def shows_rank(self, occurrences: Sequence[Occurrence]) -> bool:
-        """Whether a line of these occurrences shows a rank."""
-        ranks = self._ranks
-        return ranks is not None and any(ranks.key(line) is not None for line in self._stream.beginnings(occurrences))
+    def cell(self, start: int, stop: int, asked: Sequence[Occurrence]) -> Cell | None:
+        """A part of the stream for `take_cells`; None if a literal stands in lines of several ranks.
+
+        `asked` are occurrences whose lines are asked for their rank, at least the first of each literal in that part.
+        """
+        for (_, ident), key in zip(asked, self._keys(asked), strict=True):
+            if self._literal_keys.setdefault(ident, key) != key:
+                return None
+        return Cell(start, stop, {ident: self._literal_keys[ident] for _, ident in asked})
 
     def take(self, occurrences: Sequence[Occurrence]) -> None:
         """Count each occurrence for its key, and read the outermost of each key."""
         for key, group in self._by_key(occurrences).items():
             sample = self._samples.setdefault(key, _Sample())
             sample.count += len(group)
-            self._read_first(sample, group)
-            sample.last = self._latest(reversed(group), BLOCK_TRIES) or sample.last
+            if sample.first is None:
+                sample.first = self._first(sample, (place for place in group if sample.failures[place[1]] < FAILURES))
+            tries: Counter[int] = Counter()
+            for occurrence in reversed(group):
+                tries[occurrence[1]] += 1
+                if tries[occurrence[1]] <= TRIES and (hits := self._read(occurrence)):
+                    sample.last = hits[-1]
+                    break
 
     def take_cells(self, cells: Sequence[Cell]) -> None:
-        """Read the outermost occurrences in cells that show no ranks, and count one for each literal of a cell."""
-        if not cells:
-            return
-        sample = self._samples.setdefault(None, _Sample())
-        sample.count += sum(len(cell.present) for cell in cells)
-        if sample.first is None:
-            self._read_first(sample, (place for cell in cells for place in sorted(self._outermost(cell, last=False))))
-        for cell in reversed(cells):
-            latest = self._latest(sorted(self._outermost(cell, last=True), reverse=True), CELL_TRIES)
-            if latest:
-                sample.last = latest
-                break
+        """Read the outermost occurrences in these cells for each key, and count one for each literal of a cell."""
+        for key in {key for cell in cells for key in cell.keys.values()}:
+            sample = self._samples.setdefault(key, _Sample())
+            sample.count += sum(key == other for cell in cells for other in cell.keys.values())
+            if sample.first is None:
+                sample.first = self._first(
+                    sample, (place for cell in cells for place in self._outermost(cell, key, last=False))
+                )
+            latest = (place for cell in reversed(cells) for place in self._outermost(cell, key, last=True))
+            sample.last = next((hits[-1] for hits in map(self._read, latest) if hits), sample.last)
 
     def samples(self) -> tuple[ProgressSample, ...]:
         """One sample a key, unknown ranks first."""
         order = sorted(self._samples.items(), key=lambda item: (item[0] is not None, item[0] or 0))
         return tuple(ProgressSample(key=key, count=one.count, first=one.first, last=one.last) for key, one in order)
 
-    def _read_first(self, sample: _Sample, occurrences: Iterable[Occurrence]) -> None:
-        if sample.first is None:
-            sample.first = next((hits[0] for hits in self._read_some(occurrences, sample.tries, FIRST_TRIES)), None)
-
-    def _latest(self, occurrences: Iterable[Occurrence], limit: int) -> Hit | None:
-        return next((hits[-1] for hits in self._read_some(occurrences, Counter(), limit)), None)
-
-    def _read_some(self, occurrences: Iterable[Occurrence], tries: Counter[int], limit: int) -> Iterator[Sequence[Hit]]:
-        """The hits of each occurrence that has any; of one literal no more than `limit` occurrences are read."""
+    def _first(self, sample: _Sample, occurrences: Iterable[Occurrence]) -> Hit | None:
         for occurrence in occurrences:
-            if tries[occurrence[1]] < limit:
-                tries[occurrence[1]] += 1
-                hits = self._read(occurrence)
-                if hits:
-                    yield hits
+            hits = self._read(occurrence)
+            if hits:
+                return hits[0]
+            end, ident = occurrence
+            sample.failures[ident] += 1
+            if sample.failures[ident] == FAILURES:
+                sample.doubtful_from[ident] = end
+        return None
+
+    def _keys(self, occurrences: Sequence[Occurrence]) -> Iterator[int | None]:
+        if self._ranks is None:
+            return repeat(None, len(occurrences))
+        return map(self._ranks.key, self._stream.beginnings(occurrences))
 
     def _by_key(self, occurrences: Sequence[Occurrence]) -> dict[int | None, list[Occurrence]]:
-        if self._ranks is None:
-            return {None: list(occurrences)} if occurrences else {}
         groups: dict[int | None, list[Occurrence]] = {}
-        for occurrence, beginning in zip(occurrences, self._stream.beginnings(occurrences), strict=True):
-            key = self._ranks.key(beginning)
+        for occurrence, key in zip(occurrences, self._keys(occurrences), strict=True):
             group = groups.get(key)
             if group is None:
                 if key not in self._samples and len(self._samples) + len(groups) >= MAX_KEYS:
@@ -122,8 +132,16 @@ class ProgressSampler:
             group.append(occurrence)
         return groups
 
-    def _outermost(self, cell: Cell, *, last: bool) -> Iterator[Occurrence]:
-        """The first or the last occurrences in a cell of each literal that stands there."""
-        for ident in cell.present:
-            for end in self._stream.ends(self._literals[ident], cell.start, cell.stop, last=last, limit=CELL_TRIES):
-                yield end, ident
+    def _outermost(self, cell: Cell, key: int | None, *, last: bool) -> Iterator[Occurrence]:
+        """Occurrences in a cell of the literals of a key, from its beginning or, `last`, its end: a few of each."""
+        doubtful = self._samples[key].doubtful_from
+        places = [
+            self._places(cell, ident, 1 if cell.start > doubtful.get(ident, cell.start) else TRIES, last)
+            for ident, own in cell.keys.items()
+            if own == key
+        ]
+        return merge(*places, reverse=last)
+
+    def _places(self, cell: Cell, ident: int, limit: int, last: bool) -> Iterator[Occurrence]:
+        for end in self._stream.ends(self._literals[ident], cell.start, cell.stop, last=last, limit=limit):
+            yield end, ident

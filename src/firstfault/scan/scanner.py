@@ -20,6 +20,7 @@ from firstfault.scan.windows import WindowKeeper
 
 BLOCK_BYTES = 1 << 20
 RECENT = 64
+SAMPLE_BYTES = 16 << 10
 PLAIN_BYTES = 128 << 10
 """So much text is searched literal by literal before an engine is loaded: cheaper than building one for a paste."""
 
@@ -72,8 +73,11 @@ class Scanner:
             return self._plain.find(block)
         engine = self._engines.get(all_progress)
         if engine is None:
-            once = () if all_progress else self.progress_signals.keys() - self.event_signals.keys()
-            engine = self._engines[all_progress] = make_prefilter(self.literals, once, self._choice)
+            frequent = self.progress_signals.keys() - self.event_signals.keys()
+            engine = make_prefilter(
+                self.literals, frequent, once=not all_progress, choice=self._choice, sample=bytes(block[:SAMPLE_BYTES])
+            )
+            self._engines[all_progress] = engine
         return engine.find(block)
 
     def find_some(self, block: memoryview, idents: Collection[int]) -> list[tuple[int, int]]:
@@ -127,23 +131,27 @@ class _Pass:
     def _search(self, stop: int) -> None:
         """Queue the occurrences that end in the next cell; a literal cut by its beginning is found through the overlap."""
         events, progress = self._found(stop, all_progress=self._by_rank)
-        if progress and not self._by_rank and self._show_rank(stop, progress):
-            self._by_rank = True
-            _, progress = self._found(stop, all_progress=True)
-        self._events += _with_recency(events)
+        if progress and not self._by_rank:
+            cell = self._progress.cell(self._searched, stop, self._to_ask(stop, progress))
+            if cell:
+                self._cells.append(cell)
+            else:
+                self._by_rank = True
+                _, progress = self._found(stop, all_progress=True)
         if self._by_rank:
             self._ranked += progress
-        elif progress:
-            self._cells.append(Cell(self._searched, stop, tuple({ident for _, ident in progress})))
+        self._events += _with_recency(events)
         self._searched = stop
 
-    def _show_rank(self, stop: int, progress: list[Occurrence]) -> bool:
-        """Whether the first progress line of the cell shows a rank; in the first cell of the stream, whether any does."""
+    def _to_ask(self, stop: int, progress: list[Occurrence]) -> list[Occurrence]:
+        """The first occurrence of each progress literal in the cell; in the first cell of the stream all of them."""
         if self._searched == 0:
             view = self._stream.view(0, stop)
-            progress = sorted((end, ident) for ident, end in self._scanner.find_some(view, {ident for _, ident in progress}))
-            return self._progress.shows_rank(progress)
-        return self._progress.shows_rank(progress[:1])
+            return sorted((end, ident) for ident, end in self._scanner.find_some(view, {ident for _, ident in progress}))
+        firsts: dict[int, int] = {}
+        for end, ident in progress:
+            firsts.setdefault(ident, end)
+        return [(end, ident) for ident, end in firsts.items()]
 
     def _found(self, stop: int, *, all_progress: bool) -> tuple[list[Occurrence], list[Occurrence]]:
         """Occurrences of events, and of progress, that end in the cell from `_searched` to `stop`."""

@@ -25,8 +25,8 @@ _TO_NEWLINE = bytes.maketrans(b"\r", b"\n")
 class ShapePrefilter:
     """Exact literals without any compiled engine, about 100 MB/s on logs."""
 
-    def __init__(self, literals: Sequence[bytes], once: Collection[int] = ()) -> None:
-        self._exact = PlainPrefilter(literals, once)
+    def __init__(self, literals: Sequence[bytes], frequent: Collection[int] = (), *, once: bool = False) -> None:
+        self._exact = PlainPrefilter(literals, frequent, once=once)
         self._shaped = {ident: _shape(literal) for ident, literal in enumerate(literals)}
         # A literal of which the translation leaves next to nothing would make every shape hot: it is always searched for.
         self._always = frozenset(ident for ident, shape in self._shaped.items() if len(shape) < _MIN_SHAPED_LITERAL)

@@ -7,10 +7,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from firstfault.knowledge.pack import load_pack
+
 SOURCES = Path(__file__).resolve().parents[1] / "src"
 NEVER = {
     *("torch", "numpy", "asyncio", "pydantic", "sqlalchemy", "importlib.metadata", "http.server", "http.client", "ssl"),
     *("rich.console", "rich.markdown", "pygments", "unittest", "concurrent.futures", "multiprocessing"),
+}
+NOT_FOR_A_PASTE = {
+    *("click", "rich", "yaml", "tomllib", "gettext", "difflib", "json", "gzip", "calendar", "statistics", "signal"),
+    *("string", "html", "backports", "hyperscan", "firstfault.cli.group", "firstfault.cli.diagnose"),
+    *("firstfault.ingest.elastic", "firstfault.ingest.kubernetes", "firstfault.ingest.scheduler", "firstfault.ingest.vitals"),
+    *("firstfault.render.html", "firstfault.render.markdown"),
 }
 PASTE = """\
 Traceback (most recent call last):
@@ -21,6 +31,12 @@ Traceback (most recent call last):
 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 594.00 MiB. GPU 0 has a total capacity of 23.69 GiB of which \
 512.00 MiB is free.
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled() -> None:
+    """The pack of the source tree, compiled once: its compiler reads TOML and YAML."""
+    load_pack()
 
 
 def _imported(*arguments: str, stdin: str = "") -> set[str]:
@@ -58,8 +74,20 @@ def test_help_imports_no_command() -> None:
 def test_a_paste_imports_nothing_heavy() -> None:
     names = _imported("-", stdin=PASTE * 8)
     assert "firstfault.render.terminal" in names
+    assert not names & (NEVER | NOT_FOR_A_PASTE)
+
+
+def test_yaml_is_read_by_whom_it_is_handed() -> None:
+    config = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_processes: 2\n"
+    names = _imported("-", stdin=f"My config:\n\n```yaml\n{config}```\n\nand it says:\n\n```\n{PASTE}```\n")
+    assert "yaml" in names
+    assert not names & (NEVER | NOT_FOR_A_PASTE - {"yaml"})
+
+
+def test_options_are_parsed_by_click() -> None:
+    names = _imported("--color", "never", "-", stdin=PASTE)
+    assert "click" in names
     assert not names & NEVER
-    assert not names & {"rich", "yaml", "tomllib", "firstfault.render.html", "firstfault.render.markdown"}
 
 
 def test_no_format_imports_more_than_it_needs() -> None:

@@ -8,5 +8,6 @@ COMMANDS = {
     "explain": "Show an entry of the encyclopedia.",
     "demo": "Diagnose one of the bundled failed runs.",
     "encyclopedia": "Check, extend and compile the encyclopedia.",
+    "bench": "Hold the answers against labelled investigations.",
 }
 """Every command with its one line of help, so that `--help` imports none of them."""

@@ -77,3 +77,14 @@ def test_only_collateral_asks_for_the_other_ranks():
 def test_unknown_blank_stays_readable():
     pack = pack_of(ROOT, entry("a", ["x"], "oom"), facts=[spec("x", obtain="{launch.command} | tee {log}")])
     assert ask(pack)[0].command == "<launch.command> | tee logs/run.log"
+
+
+def test_fact_that_decides_nothing_by_itself_comes_after_one_that_does():
+    pack = pack_of(
+        ROOT,
+        entry("a", ["free > 0.1 * total"], "oom"),
+        entry("b", ["free > 0.2 * total"], "oom"),
+        entry("c", ["seen"], "oom"),
+        facts=[spec("free", "int"), spec("total", "int"), spec("seen")],
+    )
+    assert ask(pack)[0].fact == "seen"

@@ -21,7 +21,7 @@ def test_cases_come_by_name_with_their_set_and_unknown_keys_are_passed_over(tmp_
 
 @pytest.mark.parametrize("text", ["id: [1, 2]\n", "id: x\ninitiating_rank: some\n", "id: {\n", "- 1\n"])
 def test_wrong_label_is_named_with_its_file(tmp_path, text):
-    with pytest.raises(UsageError, match="expected.yaml"):
+    with pytest.raises(UsageError, match=r"expected\.yaml"):
         read_cases(folder_with(tmp_path, **{"a-1": text}))
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, get_args
 
 from firstfault.engine.match import FRAMES_PRODUCER
+from firstfault.engine.what_if import decides_alone
 from firstfault.knowledge.expression import parse
 from firstfault.knowledge.schema import Cost
 from firstfault.model.diagnosis import Missing
@@ -37,15 +38,19 @@ def missing_facts(walk: Walk, known: Known, pack: Pack, blanks: Blanks) -> tuple
         return ()
     deciding: dict[str, dict[str, None]] = {}
     required: Counter[str] = Counter()
+    alone: set[str] = set()
     for candidate in walk.open:
-        required.update(_names(candidate.entry.requires, candidate, known))
-        for name in _open_names(candidate, known):
+        required.update(name for name, _ in _names(candidate.entry.requires, candidate, known))
+        for name, condition in _open_names(candidate, known):
             deciding.setdefault(name, {})[candidate.entry.id] = None
+            if name not in alone and name in pack.facts and decides_alone(condition.if_, pack.facts[name], known):
+                alone.add(name)
     finding = walk.finding
     facts = [pack.facts[name] for name in _askable(deciding, known, pack)]
-    # What entries require decides more of them than what would only support or exclude one.
+    # What entries require decides more of them than what would only support or exclude one; a fact whose every answer leaves
+    # its conditions open decides nothing yet.
     order = {name: index for index, name in enumerate(deciding)}
-    facts.sort(key=lambda s: (_COSTS[s.cost], -required[s.name], -len(deciding[s.name]), order[s.name]))
+    facts.sort(key=lambda s: (s.name not in alone, _COSTS[s.cost], -required[s.name], -len(deciding[s.name]), order[s.name]))
     if walk.only_collateral or finding is None:
         names = _behind(known) if walk.only_collateral or known.value("fault.class") in {"none", "silent"} else _WITHOUT_ENTRY
         front = [pack.facts[name] for name in names if name in pack.facts and not _is_settled(name, known)]
@@ -53,7 +58,7 @@ def missing_facts(walk: Walk, known: Known, pack: Pack, blanks: Blanks) -> tuple
     return tuple(_missing(spec, _separates(spec, deciding, walk), pack, blanks) for spec in facts[:MAX_MISSING])
 
 
-def _open_names(candidate: Candidate, known: Known) -> Iterator[str]:
+def _open_names(candidate: Candidate, known: Known) -> Iterator[tuple[str, Condition]]:
     """Unknown facts that could make, break or decide `candidate`, its requirements first."""
     entry = candidate.entry
     deciding = (
@@ -65,11 +70,12 @@ def _open_names(candidate: Candidate, known: Known) -> Iterator[str]:
     return _names(deciding, candidate, known)
 
 
-def _names(conditions: Iterable[Condition], candidate: Candidate, known: Known) -> Iterator[str]:
+def _names(conditions: Iterable[Condition], candidate: Candidate, known: Known) -> Iterator[tuple[str, Condition]]:
     unknown = set(map(id, candidate.unknown))
     for condition in conditions:
         if id(condition) in unknown:
-            yield from sorted(parse(condition.if_).unknowns(known))
+            for name in sorted(parse(condition.if_).unknowns(known)):
+                yield name, condition
 
 
 def _askable(names: Iterable[str], known: Known, pack: Pack) -> Iterator[str]:

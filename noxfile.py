@@ -38,4 +38,5 @@ def full(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Throughput and memory against the named yardsticks (prints figures, decides nothing)."""
     session.install("-e", ".")
+    session.run("python", "bench/cold_start.py")
     session.run("python", "bench/scan.py", *session.posargs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from firstfault.ingest.linekind import is_command, is_key, is_log, is_prose, prompt_command
 from firstfault.lazy_pattern import lazy_pattern
@@ -94,8 +94,10 @@ class Sample:
         return any(prompt_command(line) is not None for line in self.lines)
 
 
+@lru_cache(maxsize=4)
 def sniff(name: str, head: bytes) -> SourceKind:
     """The kind of a source from its first bytes and its name."""
+    # Asked twice of an input that is no paste: when it is opened, and when it is split.
     sample = Sample(name, head)
     for kind, test in _BY_CONTENT:
         if test(sample):

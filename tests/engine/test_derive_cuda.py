@@ -101,3 +101,9 @@ def test_an_inner_error_with_a_name_of_its_own_is_left_to_its_signal():
         facts={"compile.inner": "no_compiler"},
     )
     assert derived(log, signals=[named]) == {}
+
+
+def test_a_limit_that_was_hit_is_no_unsupported_construct():
+    log = compiler_crash("torch._dynamo.exc.Unsupported: Dynamo recompile limit exceeded", name="compile.dynamo_error")
+    log.fault("compile_error", name="compile.recompile_limit_hit")
+    assert derived(log) == {"compile.inner": "recompile_limit"}

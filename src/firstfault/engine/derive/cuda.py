@@ -19,6 +19,7 @@ PRODUCES = ("gpu.xid", "gpu.xid_first", "gpu.xid_kind", "cuda.blocking", "compil
 _XID_EVENT = "gpu.xid_line"
 _COMMUNICATOR = "nccl.communicator"
 _COMPILE_FAILED = "compile.failed"
+_LIMIT_HIT = "compile.recompile_limit_hit"
 _COMPILE_CLASS = "compile_error"
 
 
@@ -87,12 +88,17 @@ def _blocking(scope: Scope) -> Iterator[Fact]:
 
 
 def _compiler(scope: Scope) -> Iterator[Fact]:
-    """The compiler itself failed if it reports an inner error, and none that has a name of its own."""
+    """A limit that was hit, however it is reported; else the compiler itself, if no inner error has a name of its own."""
     event = scope.event
     if event is None or scope.class_of(event) != _COMPILE_CLASS:
         return
-    names_inner = {signal.id for signal in scope.pack.signals if "compile.inner" in signal.facts}
     on_rank = [other for other in scope.events() if scope.on_rank(other)]
+    # torch reports the limit as an unsupported construct first, and as the limit in the next exception of the chain.
+    limit = next((other for other in on_rank if other.name == _LIMIT_HIT), None)
+    if limit is not None:
+        yield Fact(name="compile.inner", value="recompile_limit", origin="the recompile limit", spans=(limit.span,))
+        return
+    names_inner = {signal.id for signal in scope.pack.signals if "compile.inner" in signal.facts}
     if any(other.signal in names_inner for other in (*scope.on_the_line, *on_rank)):
         return
     failed = next((other for other in on_rank if other.name == _COMPILE_FAILED), None)

@@ -128,3 +128,13 @@ def test_the_signal_that_ended_a_loader_worker(name, number):
     error = f"RuntimeError: DataLoader worker (pid 77) is killed by signal: {name}."
     log = crash(MAIN, error=error, fault_class="dataloader_worker_killed", name="dataloader.worker_killed", signal=name)
     assert facts_of(log).value("data.worker_signal") == number
+
+
+@pytest.mark.parametrize(
+    ("losses", "outlier"),
+    [("web 2.4, code 1.3, forum 9.9", True), ("web=2.4, code=1.3, forum=3.1", False), ("web 2.4", None), ("many", None)],
+)
+def test_one_source_with_three_times_the_loss_of_all_others_is_odd(losses, outlier):
+    log = crash(MAIN, error="AssertionError: loss is nan", fault_class="non_finite", name="train.non_finite")
+    log.note("train.loss_by_source", losses=losses)
+    assert facts_of(log).value("num.data_outlier") is outlier

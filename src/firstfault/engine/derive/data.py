@@ -1,7 +1,7 @@
-"""What the failing exception says about the data: the table it missed, the decoder that refused, the batch that did not fit.
+"""What is said about the data: the table an index missed, the decoder that refused, the batch that did not fit, the odd source.
 
-Each fact is definite as soon as the exception line is known, `none` included: that an exception is none of these excludes
-the causes that rest on it.
+Facts of the exception are definite as soon as its line is known, `none` included: that it is none of these excludes the causes
+that rest on it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from firstfault.model.fact import FactSet
     from firstfault.model.span import SourceSpan
 
-PRODUCES = ("data.complaint", "data.ragged_field", "data.index_kind", "data.decoder", "data.worker_signal")
+PRODUCES = (
+    "data.complaint",
+    "data.ragged_field",
+    "data.index_kind",
+    "data.decoder",
+    "data.worker_signal",
+    "num.data_outlier",
+)
 
 _SITES = frozenset({"dataset", "collate", "dataloader", "batch_prepare"})
 _LOOPS = frozenset({"train", "evaluation"})
@@ -30,6 +37,9 @@ _COMPLAINTS = {
     "data.empty_sequence": "empty",
     "torch.batchnorm_one_value": "one_row",
 }
+_LOSS_BY_SOURCE = "train.loss_by_source"
+_NAMED_LOSS = re.compile(r"([A-Za-z_][\w./-]{0,80})[ =:]{1,3}([0-9]+(?:\.[0-9]+)?)(?![\w.])")
+_OUTLIER_RATIO = 3
 _WORKER_KILLED = "dataloader.worker_killed"
 # As strsignal(3) of glibc names them.
 _SIGNALS = {
@@ -74,8 +84,9 @@ _TABLE_MESSAGE = "index out of range in self"
 
 
 def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
-    """Facts of the exception line, its frames and the events in its message."""
+    """Facts of the exception line, its frames and the events in its message; then what else the rank printed."""
     yield from _worker_signal(scope)
+    yield from _outlier(scope)
     block = scope.block
     site = _text(facts.value("exc.site"))
     complaint = _complaint(scope, facts, site)
@@ -178,3 +189,15 @@ def _decoder(block: ExceptionBlock, site: str | None, facts: FactSet) -> str | N
     if decoder == "image" or site in _SITES or (site == "user" and isinstance(steps, int) and steps > 0):
         return decoder
     return None if site in {None, "user"} else "none"
+
+
+def _outlier(scope: Scope) -> Iterator[Fact]:
+    reports = [event for event in scope.events() if event.name == _LOSS_BY_SOURCE and scope.on_rank(event)]
+    if not reports:
+        return
+    last = reports[-1]
+    losses = sorted(float(value) for _, value in _NAMED_LOSS.findall(str(last.captures.get("losses", ""))))
+    if len(losses) > 1:
+        value = losses[-1] > _OUTLIER_RATIO * losses[-2]
+        origin = "loss of each source"
+        yield Fact(name="num.data_outlier", value=value, origin=origin, spans=(last.span,), basis="derived")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from engine.runs import Stated, entry, pack_of, spec, told, when
 from firstfault.engine.attribute import Attribution
 from firstfault.engine.match import walk
+from firstfault.knowledge.schema import Signal
 
 OOM = 'fault.class == "device_oom"'
 
@@ -171,3 +173,19 @@ def test_evidence_of_a_grandchild_breaks_a_tie_of_its_parents():
     facts = (told("a", True), told("b", True))
     assert reach(pack_of(ROOT, *deeper), *facts)[1] == ("oom",)
     assert reach(pack_of(ROOT, *deeper), *facts, told("c", True))[1] == ("oom", "right", "right-below")
+
+
+def test_text_of_the_launcher_opens_a_root_although_settings_of_its_family_do_not():
+    refused = entry("refused", ["launch.refused_text"])
+    pack = pack_of(entry("exception", ['fault.class == "python_exception"'], fallback=True), refused)
+    assert reach(pack, told("launch.refused_text", True), fault_class="python_exception")[1] == ("exception",)
+    printed = Signal(
+        id="x",
+        event="launch.refused_text",
+        role="initiating",
+        fault_class="python_exception",
+        literal="refused",
+        pattern="refused",
+    )
+    spoken = msgspec.structs.replace(pack, signals=(printed,))
+    assert reach(spoken, told("launch.refused_text", True), fault_class="python_exception")[1] == ("refused",)

@@ -56,6 +56,7 @@ def without(files, folder, places):
 @pytest.mark.parametrize("files", FIXTURES)
 def test_without_the_deciding_lines_nothing_is_established(files, tmp_path):
     found = entry = None
+    path: tuple[str, ...] = ()
     # Several lines may each decide (nested frames of one call, two records of one kill): all of them go, round after round.
     for number in range(12):
         folder = tmp_path / str(number)
@@ -63,7 +64,8 @@ def test_without_the_deciding_lines_nothing_is_established(files, tmp_path):
         if found.verdict != "established":
             break
         entry = entry or found.entry
-        assert found.entry == entry, found.path
+        path = path or found.path
+        assert found.entry in path, (path, found.path)
         deciding = {key for reason in found.reasons if reason.weight >= DECISIVE_WEIGHT for key in reason.evidence}
         places = {(item.source, item.line) for item in found.evidence if item.id in deciding}
         assert places
@@ -78,4 +80,5 @@ def test_cutting_a_line_never_establishes_something_else(files, tmp_path):
     places = sorted({(item.source, item.line) for item in found.evidence})
     for number, place in enumerate(places):
         weaker = diagnose(without(files, tmp_path / "run", {place}), tmp_path / str(number))
-        assert weaker.verdict != "established" or weaker.entry == found.entry, (place, found.entry, weaker.entry)
+        # The more general entry may stay established by a text of its own: it was true all along.
+        assert weaker.verdict != "established" or weaker.entry in found.path, (place, found.entry, weaker.entry)

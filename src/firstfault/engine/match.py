@@ -139,7 +139,7 @@ def _start(known: Known, pack: Pack, attribution: Attribution) -> tuple[Candidat
     roots = [judge(entry, known) for entry in pack.entries.values() if entry.refines is None]
     alive = [root for root in roots if root.alive]
     # A finding of the plan explains no crash by itself: it is reached from the symptom, through `also_under`.
-    by_fault = [root for root in alive if not _asks_only(root.entry, SILENT_FAMILIES)]
+    by_fault = [root for root in alive if not _asks_only(root.entry, SILENT_FAMILIES) or _asks_for_a_text(root.entry, pack)]
     first = [root for root in by_fault if not root.entry.fallback] or by_fault
     first.sort(key=lambda root: -root.score)
     return tuple(first[:1])
@@ -176,6 +176,12 @@ def _asks_only(entry: Entry, families: frozenset[str]) -> bool:
     return bool(entry.requires) and all(_families(condition) <= families for condition in entry.requires)
 
 
+def _asks_for_a_text(entry: Entry, pack: Pack) -> bool:
+    """True if a requirement names something that was printed: no setting, whatever its family."""
+    printed = {signal.event for signal in pack.signals}
+    return any(not printed.isdisjoint(parse(condition.if_).names) for condition in entry.requires)
+
+
 def _children(parent: Entry, path: Sequence[Candidate], known: Known, pack: Pack) -> list[Candidate]:
     walked = {step.entry.id for step in path}
     return [
@@ -194,7 +200,7 @@ def _lead(children: Sequence[Candidate], path: Sequence[Candidate], known: Known
     decided = [child for child in alive if child.entry.refines != parent.id and child.decisive]
     below = {child.entry.id: _support_below(child, path, known, pack) for child in alive}
     ranked = sorted(decided or alive, key=lambda child: -(child.score + below[child.entry.id]))
-    if not ranked or ranked[0].score < REQUIRES_SCORE or not _about_the_failure(ranked[0]):
+    if not ranked or ranked[0].score < REQUIRES_SCORE or not _about_the_failure(ranked[0], pack):
         return None
     first, score = ranked[0], ranked[0].score + below[ranked[0].entry.id]
     if len(ranked) > 1 and score - (ranked[1].score + below[ranked[1].entry.id]) < CLEAR_LEAD:
@@ -220,9 +226,14 @@ def _differential_is_open(children: Sequence[Candidate], known: Known) -> bool:
     return any(count > 1 and name in facts and facts[name].producer == FRAMES_PRODUCER for name, count in required.items())
 
 
-def _about_the_failure(child: Candidate) -> bool:
+def _about_the_failure(child: Candidate, pack: Pack) -> bool:
     """True unless all that is known of it is how the run was set up: a setting alone is no cause of a crash."""
-    return child.support > 0 or child.veto is False or not _asks_only(child.entry, SETTING_FAMILIES)
+    return (
+        child.support > 0
+        or child.veto is False
+        or not _asks_only(child.entry, SETTING_FAMILIES)
+        or _asks_for_a_text(child.entry, pack)
+    )
 
 
 def _finished(

@@ -1,0 +1,121 @@
+"""What the failing exception says about files: their paths, what they are for, and what was wrong with a checkpoint."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.runs import MAIN, crash, facts_of, frame, lib
+
+LOAD = lib("torch/serialization.py", "load", "with _open_zipfile_reader(opened_file) as opened_zipfile:")
+SAVE = lib("torch/serialization.py", "save", "_save(obj, opened_zipfile, pickle_module, pickle_protocol)")
+TRAINER_LOAD = lib("transformers/trainer.py", "_load_from_checkpoint", "raise ValueError(")
+TRAINER_SAVE = lib("transformers/trainer.py", "_save_checkpoint", "self.save_model(output_dir, _internal_call=True)")
+STATE = lib("transformers/trainer_callback.py", "load_from_json", "return cls(**json.loads(text))")
+DECODER = frame("/usr/lib/python3.11/json/decoder.py", "raw_decode", 'raise JSONDecodeError("Expecting value", s, err.value)')
+DCP = lib("torch/distributed/checkpoint/filesystem.py", "read_data", 'with self.fs.create_stream(new_path, "rb") as stream:')
+CUT_ZIP = "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory"
+MISSING = "FileNotFoundError: [Errno 2] No such file or directory: "
+BAD_JSON = "json.decoder.JSONDecodeError: Expecting value: line 1 column 37 (char 36)"
+
+
+def facts(*frames, error, fault_class="python_exception", name="python.exception", **more):
+    return facts_of(crash(*frames, error=error, fault_class=fault_class, name=name, **more))
+
+
+@pytest.mark.parametrize(
+    ("path", "role"),
+    [
+        ("/dev/shm/torch_4211_77", "shm"),
+        ("/home/user/.cache/huggingface/hub/models--a--b/blobs/1.incomplete", "cache"),
+        ("runs/a/checkpoint-400/trainer_state.json", "checkpoint"),
+        ("runs/a/model-00002-of-00004.safetensors", "checkpoint"),
+        ("/data/wiki.bin", "other"),
+        ("/tmp/ray/agent.sock", "socket"),
+        ("/data/notes.txt", "other"),
+    ],
+)
+def test_a_path_is_for_what_its_place_and_name_say(path, role):
+    found = facts(MAIN, error=f"{MISSING}'{path}'")
+    assert (found.value("exc.path"), found.value("exc.path_role")) == (path, role)
+
+
+def test_the_same_name_in_a_dataset_is_data():
+    item = frame("data.py", "__getitem__", "return torch.load(self.paths[i])")
+    assert facts(MAIN, item, error=f"{MISSING}'/data/0001.pt'").value("exc.path_role") == "dataset"
+
+
+def test_of_a_failed_rename_the_second_file_counts():
+    error = "OSError: [Errno 28] No space left on device: '/out/a.tmp' -> '/out/notes.txt'"
+    assert facts(MAIN, error=error, fault_class="storage_errno").value("exc.path") == "/out/notes.txt"
+
+
+def test_a_key_that_looks_like_a_path_is_none():
+    assert facts(MAIN, error="KeyError: 'encoder/layer_0'").value("exc.path") is None
+
+
+@pytest.mark.parametrize(
+    ("frames", "error", "operation"),
+    [
+        ((MAIN, LOAD), CUT_ZIP, "load"),
+        ((MAIN, SAVE), "RuntimeError: anything", "save"),
+        ((MAIN, TRAINER_LOAD), "ValueError: Can't find a valid checkpoint at out", "load"),
+        ((MAIN, TRAINER_SAVE), "RuntimeError: anything", "save"),
+        ((MAIN, frame("train.py", "resume", "f = open(path)")), f"{MISSING}'out/step_40/model.pt'", "load"),
+        ((MAIN, frame("train.py", "keep", "f = open(path)")), f"{MISSING}'out/step_40/model.pt'", None),
+        ((MAIN,), "ZeroDivisionError: division by zero", "none"),
+    ],
+)
+def test_frames_say_whether_a_checkpoint_was_read_or_written(frames, error, operation):
+    assert facts(*frames, error=error).value("ckpt.operation") == operation
+
+
+def test_a_function_of_the_script_alone_is_no_checkpoint_operation():
+    resumed = frame("train.py", "resume_training", "scale = 1 / n")
+    assert facts(MAIN, resumed, error="ZeroDivisionError: division by zero").value("ckpt.operation") == "none"
+
+
+@pytest.mark.parametrize(
+    ("frames", "error", "kind"),
+    [
+        ((MAIN, LOAD), CUT_ZIP, "torch"),
+        ((MAIN, DCP), f"{MISSING}'out/step_40/__0_0.distcp'", "dcp"),
+        ((MAIN, LOAD), f"{MISSING}'out/global_step8/zero_pp_rank_3_mp_rank_00_optim_states.pt'", "zero"),
+        ((MAIN, STATE, DECODER), BAD_JSON, "json"),
+    ],
+)
+def test_the_kind_of_file(frames, error, kind):
+    assert facts(*frames, error=error).value("ckpt.format") == kind
+
+
+def test_a_state_file_that_is_no_json_is_not_whole_and_other_json_is_nothing_of_a_checkpoint():
+    assert facts(MAIN, STATE, DECODER, error=BAD_JSON).value("ckpt.file_complete") is False
+    assert facts(MAIN, DECODER, error=BAD_JSON).value("ckpt.file_complete") is None
+
+
+@pytest.mark.parametrize(("key", "first"), [("<", "html"), ("v", "lfs"), ("{", "text"), ("\\x1f", "unknown")])
+def test_the_refused_byte_names_the_file_type(key, first):
+    error = f"_pickle.UnpicklingError: invalid load key, '{key}'."
+    found = facts(MAIN, LOAD, error=error, fault_class="checkpoint_error", name="ckpt.wrong_file_type", key=key)
+    assert found.value("ckpt.first_bytes") == first
+
+
+@pytest.mark.parametrize(("operand", "first"), [(60, "html"), (118, "lfs"), (149, "unknown")])
+def test_the_refused_operand_of_the_safe_unpickler_is_a_byte(operand, first):
+    error = f"_pickle.UnpicklingError: Weights only load failed. WeightsUnpickler error: Unsupported operand {operand}"
+    found = facts(MAIN, LOAD, error=error, fault_class="checkpoint_error", name="ckpt.weights_only_refused")
+    assert found.value("ckpt.first_bytes") == first
+
+
+@pytest.mark.parametrize(("error", "first"), [("MetadataIncompleteBuffer", "header"), ("HeaderTooLarge", None)])
+def test_a_readable_header_tells_a_cut_file_from_a_foreign_one(error, first):
+    message = f"SafetensorError: Error while deserializing header: {error}"
+    found = facts(MAIN, error=message, fault_class="checkpoint_error", name="ckpt.truncated")
+    assert found.value("ckpt.first_bytes") is None
+    captured = facts_of(_cut(message, error))
+    assert captured.value("ckpt.first_bytes") == first
+
+
+def _cut(message, error):
+    log = crash(MAIN, error=message, fault_class="checkpoint_error", name="ckpt.truncated")
+    log.events[-1].captures["error"] = error
+    return log

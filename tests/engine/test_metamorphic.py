@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,11 @@ NAMES = {"log": "run.log", "config": "config.yaml", "command": "command.sh", "vi
 
 def fixtures():
     for entry_id in sorted(PACK.entries):
-        for test in body(PACK, entry_id).tests:
-            if test.expect.endswith(":established"):
-                yield pytest.param({NAMES[test.kind]: test.text}, id=f"{entry_id}/{test.name}")
+        for name, group in groupby(body(PACK, entry_id).tests, key=lambda test: test.name):
+            sources = list(group)
+            if sources[0].expect.endswith(":established"):
+                files = {f"{number}-{NAMES[source.kind]}": source.text for number, source in enumerate(sources)}
+                yield pytest.param(files, id=f"{entry_id}/{name}")
     index = tomllib.loads((ROOT / "examples" / "index.toml").read_text(encoding="utf-8"))
     for folder in sorted(ROOT / "examples" / name for name, about in index.items() if about["verdicts"][0] == "established"):
         files = {

@@ -23,7 +23,7 @@ _COMMAND = lazy_pattern(
         (
             *(
                 r"accelerate (?:launch|config|env|test)\b",
-                r"torchrun\b",
+                r"torchrun(?=\s|$)",
                 r"deepspeed (?=\S)",
                 r"python[\d.]* (?:-\S|\S+\.py\b)",
             ),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Collection, Sequence
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from firstfault.errors import FirstfaultError
 
-_DECIDING_BYTES = 8
+_WINDOW_BYTES = 8
 
 
 class HyperscanUnavailable(FirstfaultError):
@@ -19,9 +21,9 @@ class HyperscanUnavailable(FirstfaultError):
 class HyperscanPrefilter:
     """Literals in hyperscan's block mode; safe to share between threads, each has its own scratch space.
 
-    Hyperscan tells literals by their last eight bytes, and slows down where these are common. So it gets each literal only up
-    to where its last bytes are rarest in a sample of the text; what is left of the literal is compared at each match. The
-    `frequent` literals, which match often, are given whole.
+    Hyperscan tells literals apart by eight bytes, is faster the fewer there are, and slows down where they are common. So it
+    gets one window of eight bytes of each literal, the one rarest in a sample of the text, or of equals the one that most
+    literals share; the literal itself is compared at each match. The `frequent` literals, which match often, are given whole.
     """
 
     def __init__(
@@ -34,17 +36,19 @@ class HyperscanPrefilter:
             raise HyperscanUnavailable(f"hyperscan cannot be loaded: {error}", hint="pip install hyperscan") from error
         self._scratch_type = hyperscan.Scratch
         self._local = threading.local()
-        lengths = _searched_lengths(literals, sample)
-        for ident in frequent:
-            lengths[ident] = len(literals[ident])
-        self._rests = [literal[length:] for literal, length in zip(literals, lengths, strict=True)]
+        windows = _windows(tuple(literal for ident, literal in enumerate(literals) if ident not in frequent), sample)
+        idents = {literal: ident for ident, literal in enumerate(literals)}
+        self._owners = [[(idents[literal], literal, stop) for literal, stop in owners] for owners in windows.values()]
+        self._frequent = sorted(frequent)
+        expressions = [*windows, *(literals[ident] for ident in self._frequent)]
+        single = hyperscan.HS_FLAG_SINGLEMATCH if once else 0
         self._database: Any = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         try:
             self._database.compile(
-                expressions=[literal[:length] for literal, length in zip(literals, lengths, strict=True)],
-                ids=list(range(len(literals))),
-                elements=len(literals),
-                flags=[hyperscan.HS_FLAG_SINGLEMATCH if once and ident in frequent else 0 for ident in range(len(literals))],
+                expressions=expressions,
+                ids=list(range(len(expressions))),
+                elements=len(expressions),
+                flags=[0] * len(windows) + [single] * len(self._frequent),
                 literal=True,
             )
         except hyperscan.error as error:
@@ -53,18 +57,20 @@ class HyperscanPrefilter:
     def find(self, block: bytes | memoryview) -> list[tuple[int, int]]:
         """Literal id and end offset of each occurrence, in order of the end offset."""
         found: list[tuple[int, int]] = []
-        cut: list[tuple[int, int]] = []
-        keep, rests = found.append, self._rests
+        rare: list[tuple[int, int]] = []
+        keep, frequent, owners, windows = found.append, self._frequent, self._owners, len(self._owners)
 
-        def on_match(ident: int, start: int, end: int, flags: int, context: object) -> None:
-            rest = rests[ident]
-            if not rest:
-                keep((ident, end))
-            elif block[end : end + len(rest)] == rest:
-                cut.append((ident, end + len(rest)))
+        def on_match(number: int, start: int, end: int, flags: int, context: object) -> None:
+            if number >= windows:
+                keep((frequent[number - windows], end))
+                return
+            for ident, literal, stop in owners[number]:
+                begin = end - stop
+                if begin >= 0 and block[begin : begin + len(literal)] == literal:
+                    rare.append((ident, begin + len(literal)))
 
         self._database.scan(block, match_event_handler=on_match, scratch=self._scratch())
-        return sorted(found + cut, key=lambda occurrence: occurrence[1]) if cut else found
+        return sorted(found + rare, key=itemgetter(1)) if rare else found
 
     def _scratch(self) -> Any:
         if not hasattr(self._local, "scratch"):
@@ -72,13 +78,22 @@ class HyperscanPrefilter:
         return self._local.scratch
 
 
-def _searched_lengths(literals: Sequence[bytes], sample: bytes) -> list[int]:
-    """How much of each literal to search for: up to where its last eight bytes are made of the rarest triples."""
+@lru_cache(maxsize=4)
+def _windows(literals: tuple[bytes, ...], sample: bytes) -> dict[bytes, list[tuple[bytes, int]]]:
+    """The texts to search for: each with the literals that it stands for, and where in them it ends."""
     triples = Counter(sample[at : at + 3] for at in range(len(sample) - 2))
-    lengths = []
+    shared = Counter(
+        literal[stop - _WINDOW_BYTES : stop] for literal in literals for stop in range(_WINDOW_BYTES, len(literal) + 1)
+    )
+    windows: dict[bytes, list[tuple[bytes, int]]] = {}
     for literal in literals:
-        common = [triples[literal[at : at + 3]] for at in range(len(literal) - 2)]
-        stops = range(len(literal), _DECIDING_BYTES - 1, -1)
-        sums = [sum(common[stop - _DECIDING_BYTES : stop - 2]) for stop in stops]
-        lengths.append(stops[sums.index(min(sums))] if sums else len(literal))
-    return lengths
+        best, best_stop = literal, len(literal)
+        if len(literal) > _WINDOW_BYTES:
+            common = [triples[literal[at : at + 3]] for at in range(len(literal) - 2)]
+            choices = []
+            for stop in range(_WINDOW_BYTES, len(literal) + 1):
+                window = literal[stop - _WINDOW_BYTES : stop]
+                choices.append((sum(common[stop - _WINDOW_BYTES : stop - 2]), -shared[window], window, stop))
+            *_, best, best_stop = min(choices)
+        windows.setdefault(best, []).append((literal, best_stop))
+    return windows

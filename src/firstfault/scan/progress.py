@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import repeat
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from firstfault.scan.stream import Stream
 MAX_KEYS = 4096
 TRIES = 16
 """Occurrences of one literal that are read in a cell (or a block) before giving up: what holds it is mostly the signal."""
+DENSE_BYTES = 16 << 10
 FAILURES = 64
 """After so many that were no signal, one of each cell is enough to see whether that changes."""
 
@@ -63,6 +64,7 @@ class ProgressSampler:
         self._read = read
         self._samples: dict[int | None, _Sample] = {}
         self._literal_keys: dict[int, int | None] = {}
+        self._present: Collection[int] = ()
 
     def cell(self, start: int, stop: int, asked: Sequence[Occurrence]) -> Cell | None:
         """A part of the stream for `take_cells`; None if a literal stands in lines of several ranks.
@@ -72,7 +74,17 @@ class ProgressSampler:
         for (_, ident), key in zip(asked, self._keys(asked), strict=True):
             if self._literal_keys.setdefault(ident, key) != key:
                 return None
-        return Cell(start, stop, {ident: self._literal_keys[ident] for _, ident in asked})
+        cell = Cell(start, stop, {ident: self._literal_keys[ident] for _, ident in asked})
+        self._present = cell.keys
+        return cell
+
+    def still_dense(self, stop: int) -> list[Occurrence]:
+        """The last occurrences shortly before `stop` of the literals that stood in the cell before."""
+        return [
+            (end, ident)
+            for ident in self._present
+            for end in self._stream.ends(self._literals[ident], stop - DENSE_BYTES, stop, last=True, limit=1)
+        ]
 
     def take(self, occurrences: Sequence[Occurrence]) -> None:
         """Count each occurrence for its key, and read the outermost of each key."""

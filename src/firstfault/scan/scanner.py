@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, Literal, TypeVar
 
 from firstfault.knowledge.schema import Signal
 from firstfault.scan.census import Census
@@ -20,6 +20,9 @@ from firstfault.scan.windows import WindowKeeper
 
 BLOCK_BYTES = 1 << 20
 RECENT = 64
+"""Of a message repeated thousands of times, so many of the last occurrences in a cell are read."""
+SPARING = 4
+"""While progress lines are dense, they are searched for in every fourth cell only."""
 SAMPLE_BYTES = 16 << 10
 PLAIN_BYTES = 128 << 10
 """So much text is searched literal by literal before an engine is loaded: cheaper than building one for a paste."""
@@ -33,6 +36,10 @@ TRIGGERS = {
 """Literals around which windows are kept though they are no signals, and what their line must end with."""
 
 
+Search = Literal["events", "first progress", "all progress"]
+"""What a search is for: events only, or also the first of each progress literal, or all of them."""
+
+
 class Scanner:
     """Holds the literals of a set of signals; scans any number of streams, also from several threads."""
 
@@ -42,43 +49,46 @@ class Scanner:
         self.block_bytes = block_bytes
         self._choice = prefilter
         by_literal: dict[bytes, list[Signal]] = {literal: [] for literal in TRIGGERS}
-        for signal in signals:
+        # What is progress and nothing else comes last, so that an engine for events takes the first literals only.
+        for signal in sorted(signals, key=lambda signal: signal.role == "progress"):
             by_literal.setdefault(signal.literal.encode(), []).append(signal)
         self.literals = tuple(by_literal)
-        self.triggers: dict[int, str] = {}
-        self.event_signals: dict[int, tuple[Signal, ...]] = {}
+        self.triggers = {ident: TRIGGERS[literal] for ident, literal in enumerate(self.literals) if literal in TRIGGERS}
+        self.event_signals: dict[int, tuple[Signal, ...]] = dict.fromkeys(self.triggers, ())
         self.progress_signals: dict[int, tuple[Signal, ...]] = {}
-        for ident, (literal, group) in enumerate(by_literal.items()):
+        for ident, group in enumerate(by_literal.values()):
             progress = tuple(signal for signal in group if signal.role == "progress")
             events = tuple(signal for signal in group if signal.role != "progress")
             if progress:
                 self.progress_signals[ident] = progress
-            if events or literal in TRIGGERS:
+            if events:
                 self.event_signals[ident] = events
-            if literal in TRIGGERS:
-                self.triggers[ident] = TRIGGERS[literal]
         self.overlap_bytes = max(len(literal) for literal in self.literals) - 1
         self._plain = PlainPrefilter(self.literals)
         self._plain_left = PLAIN_BYTES if prefilter == "auto" else 0
-        self._engines: dict[bool, Prefilter] = {}
+        self._engines: dict[Search, Prefilter] = {}
+        self._sample = b""
 
     def scan(self, stream: BinaryIO, *, rank_of: Callable[[bytes], int | None] | None = None) -> ScanResult:
         """Everything worth keeping of the stream. Progress is sampled by the rank key that `rank_of` reads off a line."""
         return _Pass(self, Stream(stream, self.block_bytes), rank_of).result()
 
-    def find(self, block: memoryview, *, all_progress: bool) -> list[tuple[int, int]]:
-        """Literal id and end offset of each occurrence in a block; of progress literals all, or at least the first."""
+    def find(self, block: memoryview, search: Search) -> list[tuple[int, int]]:
+        """Literal id and end offset of each occurrence in a block, at least of those that the search is for."""
         if self._plain_left >= len(block):
             self._plain_left -= len(block)
             return self._plain.find(block)
-        engine = self._engines.get(all_progress)
-        if engine is None:
-            frequent = self.progress_signals.keys() - self.event_signals.keys()
-            engine = make_prefilter(
-                self.literals, frequent, once=not all_progress, choice=self._choice, sample=bytes(block[:SAMPLE_BYTES])
+        if search not in self._engines:
+            self._sample = self._sample or bytes(block[:SAMPLE_BYTES])
+            events = len(self.event_signals)
+            self._engines[search] = make_prefilter(
+                self.literals[:events] if search == "events" else self.literals,
+                () if search == "events" else range(events, len(self.literals)),
+                once=search == "first progress",
+                choice=self._choice,
+                sample=self._sample,
             )
-            self._engines[all_progress] = engine
-        return engine.find(block)
+        return self._engines[search].find(block)
 
     def find_some(self, block: memoryview, idents: Collection[int]) -> list[tuple[int, int]]:
         """The occurrences of a few literals."""
@@ -130,14 +140,17 @@ class _Pass:
 
     def _search(self, stop: int) -> None:
         """Queue the occurrences that end in the next cell; a literal cut by its beginning is found through the overlap."""
-        events, progress = self._found(stop, all_progress=self._by_rank)
-        if progress and not self._by_rank:
-            cell = self._progress.cell(self._searched, stop, self._to_ask(stop, progress))
+        dense: list[Occurrence] = []
+        if not self._by_rank and self._searched // CELL_BYTES % SPARING:
+            dense = self._progress.still_dense(stop)
+        events, progress = self._found(stop, "all progress" if self._by_rank else "events" if dense else "first progress")
+        if not self._by_rank:
+            cell = self._progress.cell(self._searched, stop, sorted(dense) or self._to_ask(stop, progress))
             if cell:
                 self._cells.append(cell)
             else:
                 self._by_rank = True
-                _, progress = self._found(stop, all_progress=True)
+                _, progress = self._found(stop, "all progress")
         if self._by_rank:
             self._ranked += progress
         self._events += _with_recency(events)
@@ -153,15 +166,15 @@ class _Pass:
             firsts.setdefault(ident, end)
         return [(end, ident) for ident, end in firsts.items()]
 
-    def _found(self, stop: int, *, all_progress: bool) -> tuple[list[Occurrence], list[Occurrence]]:
+    def _found(self, stop: int, search: Search) -> tuple[list[Occurrence], list[Occurrence]]:
         """Occurrences of events, and of progress, that end in the cell from `_searched` to `stop`."""
         scanner, stream, start = self._scanner, self._stream, self._searched
         origin = max(start - scanner.overlap_bytes, stream.base)
         found: list[Occurrence] = []
-        for ident, end in scanner.find(stream.view(origin, stop), all_progress=all_progress):
+        for ident, end in scanner.find(stream.view(origin, stop), search):
             if origin + end > start:
                 found.append((origin + end, ident))
-            elif not all_progress and ident in scanner.progress_signals:
+            elif search == "first progress" and ident in scanner.progress_signals:
                 # Only the first was reported, and it belongs to the cell before: look for one in this cell.
                 found += [
                     (other, ident) for other in stream.ends(scanner.literals[ident], start + 1, stop, last=False, limit=1)
@@ -176,7 +189,7 @@ class _Pass:
             self._judge(*occurrence)
         ready = [cell for cell in self._cells if cell.stop <= limit]
         del self._cells[: len(ready)]
-        self._progress.take_cells(ready)
+        self._progress.take_cells([cell for cell in ready if cell.keys])
         self._progress.take(_take_ready(self._ranked, limit))
 
     def _judge(self, end: int, ident: int, recent: bool) -> None:

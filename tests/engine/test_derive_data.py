@@ -138,3 +138,28 @@ def test_one_source_with_three_times_the_loss_of_all_others_is_odd(losses, outli
     log = crash(MAIN, error="AssertionError: loss is nan", fault_class="non_finite", name="train.non_finite")
     log.note("train.loss_by_source", losses=losses)
     assert facts_of(log).value("num.data_outlier") is outlier
+
+
+def asserted(signal, *frames, notes=(), **captures):
+    import msgspec
+
+    log = crash(*frames, error="RuntimeError: CUDA error: device-side assert triggered", fault_class="device_assert", rank=0)
+    log.note("cuda.assertion", **captures)
+    log.events[-1] = msgspec.structs.replace(log.events[-1], signal=signal)
+    for name in notes:
+        log.note(name)
+    return facts_of(log).value("cuda.assert_index")
+
+
+def test_a_row_that_a_kernel_missed_is_a_token_unless_something_says_otherwise():
+    rows = "cuda.assertion.index_select"
+    assert asserted(rows, MAIN) == "token"
+    assert asserted(rows, MAIN, notes=["tokenizer.too_long"]) == "unknown"
+    # Without launch blocking the frames are those of a later call.
+    assert asserted(rows, *in_model("p = self.wpe(position_ids)")) == "token"
+
+
+def test_other_assertions_on_an_index_are_about_another_table():
+    condition = "idx_dim >= 0 && idx_dim < index_size"
+    assert asserted("cuda.assertion.other", MAIN, condition=condition) == "other"
+    assert asserted("cuda.assertion.other", MAIN, condition="input_val >= zero && input_val <= one") is None

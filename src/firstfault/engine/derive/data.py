@@ -26,6 +26,7 @@ PRODUCES = (
     "data.index_kind",
     "data.decoder",
     "data.worker_signal",
+    "cuda.assert_index",
     "num.data_outlier",
 )
 
@@ -37,6 +38,9 @@ _COMPLAINTS = {
     "data.empty_sequence": "empty",
     "torch.batchnorm_one_value": "one_row",
 }
+_ROW_ASSERTION = "cuda.assertion.index_select"
+_OTHER_ASSERTION = "cuda.assertion.other"
+_POSITIONS_WARNING = "tokenizer.too_long"
 _LOSS_BY_SOURCE = "train.loss_by_source"
 _NAMED_LOSS = re.compile(r"([A-Za-z_][\w./-]{0,80})[ =:]{1,3}([0-9]+(?:\.[0-9]+)?)(?![\w.])")
 _OUTLIER_RATIO = 3
@@ -87,6 +91,7 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
     """Facts of the exception line, its frames and the events in its message; then what else the rank printed."""
     yield from _worker_signal(scope)
     yield from _outlier(scope)
+    yield from _assert_index(scope, facts)
     block = scope.block
     site = _text(facts.value("exc.site"))
     complaint = _complaint(scope, facts, site)
@@ -201,3 +206,29 @@ def _outlier(scope: Scope) -> Iterator[Fact]:
         value = losses[-1] > _OUTLIER_RATIO * losses[-2]
         origin = "loss of each source"
         yield Fact(name="num.data_outlier", value=value, origin=origin, spans=(last.span,), basis="derived")
+
+
+def _assert_index(scope: Scope, facts: FactSet) -> Iterator[Fact]:
+    for event in scope.events():
+        if not scope.on_rank(event):
+            continue
+        kind = None
+        if event.signal == _ROW_ASSERTION:
+            kind = _rows_of(scope, facts)
+        elif event.signal == _OTHER_ASSERTION and re.search(r"index|idx", str(event.captures.get("condition", ""))):
+            kind = "other"
+        if kind is not None:
+            yield Fact(
+                name="cuda.assert_index", value=kind, origin="the kernel's assertion", spans=(event.span,), basis="derived"
+            )
+            return
+
+
+def _rows_of(scope: Scope, facts: FactSet) -> str:
+    """Which table a lookup of rows on the device missed: the frames tell if kernels ran one by one, else the usual one."""
+    if facts.value("cuda.blocking") is True:
+        for index, frame in enumerate(scope.frames):
+            if library_path(frame.path) in _EMBEDDING:
+                return _table(scope.frames[:index])
+    warned = any(event.name == _POSITIONS_WARNING and scope.on_rank(event) for event in scope.events())
+    return "unknown" if warned else "token"

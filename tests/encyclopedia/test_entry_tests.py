@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from pathlib import Path
 
 import pytest
+from entry_fences import entry_tests
 
 from firstfault.engine.investigate import investigate
 from firstfault.ingest.bundle import gather
-from firstfault.knowledge.pack import body, load_pack
+from firstfault.knowledge.pack import load_pack
 from firstfault.knowledge.schema import EntryTest
-from firstfault.model.diagnosis import Diagnosis
 
 PACK = load_pack()
-FILE_NAMES = {"log": "{}.log", "config": "{}.yaml", "command": "{}.sh", "vitals": "{}.jsonl"}
-# Fences of one name are handed over together: a log, the configuration, the command.
-CASES = [
-    pytest.param(tuple(sources), id=f"{entry_id}/{name}")
-    for entry_id in sorted(PACK.entries)
-    for name, sources in groupby(body(PACK, entry_id).tests, key=lambda test: test.name)
-]
+CASES = [pytest.param(test, files, id=name) for name, test, files in entry_tests(PACK)]
 
 
-def diagnose(sources: tuple[EntryTest, ...], folder: Path) -> Diagnosis:
-    for number, source in enumerate(sources):
-        name = source.name if number == 0 else f"{source.name}-{number}"
-        (folder / FILE_NAMES[source.kind].format(name)).write_text(source.text, encoding="utf-8")
-    return investigate(gather([folder], PACK), PACK)
-
-
-@pytest.mark.parametrize("sources", CASES)
-def test_fence_says_what_it_must(sources: tuple[EntryTest, ...], tmp_path: Path) -> None:
-    test, diagnosis = sources[0], diagnose(sources, tmp_path)
+@pytest.mark.parametrize(("test", "files"), CASES)
+def test_fence_says_what_it_must(test: EntryTest, files: dict[str, str], tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    diagnosis = investigate(gather([tmp_path], PACK), PACK)
     wanted, _, argument = test.expect.partition(":")
     if wanted == "none":
         assert diagnosis.verdict == "no_failure", test.where

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import tomllib
-from itertools import groupby
 from pathlib import Path
 
 import pytest
+from entry_fences import entry_tests
 
 from firstfault.engine.investigate import investigate
 from firstfault.ingest.bundle import gather
-from firstfault.knowledge.pack import body, load_pack
+from firstfault.knowledge.pack import load_pack
 from firstfault.knowledge.schema import DECISIVE_WEIGHT
 
 PACK = load_pack()
 ROOT = Path(__file__).parents[2]
-NAMES = {"log": "run.log", "config": "config.yaml", "command": "command.sh", "vitals": "vitals.jsonl"}
 
 
 def fixtures():
-    for entry_id in sorted(PACK.entries):
-        for name, group in groupby(body(PACK, entry_id).tests, key=lambda test: test.name):
-            sources = list(group)
-            if sources[0].expect.endswith(":established"):
-                files = {f"{number}-{NAMES[source.kind]}": source.text for number, source in enumerate(sources)}
-                yield pytest.param(files, id=f"{entry_id}/{name}")
+    for name, test, files in entry_tests(PACK):
+        if test.expect.endswith(":established"):
+            yield pytest.param(files, id=name)
     index = tomllib.loads((ROOT / "examples" / "index.toml").read_text(encoding="utf-8"))
     for folder in sorted(ROOT / "examples" / name for name, about in index.items() if about["verdicts"][0] == "established"):
         files = {

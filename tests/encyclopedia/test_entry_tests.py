@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from entry_fences import entry_tests
 
+from entry_fences import entry_tests
 from firstfault.engine.investigate import investigate
 from firstfault.ingest.bundle import gather
 from firstfault.knowledge.pack import load_pack

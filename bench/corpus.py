@@ -51,11 +51,11 @@ def write_one_line(path: Path, size_bytes: int, seed: int) -> None:
         written = 0
         while written < size_bytes:
             written += file.write(part[: size_bytes - written])
-        file.write(b" torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.1 GiB")
+        file.write(b" torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
 
 
 def _opening(rank: int) -> bytes:
-    lines = [f"[2025-03-04 10:00:{second:02d},123] [INFO] [comm.py:669:init_distributed] rank {rank} of 8" for second in range(9)]
+    lines = [f"[2025-03-04 10:00:{second:02d},123] [INFO] [comm.py:669:init_distributed] hello {rank}" for second in range(9)]
     return ("\n".join(lines) + "\n").encode()
 
 
@@ -69,7 +69,7 @@ def _stretch(chooser: random.Random, rank: int, size_bytes: int) -> Iterator[byt
 
 
 def _step(chooser: random.Random, rank: int, step: int) -> Iterator[bytes]:
-    """Ten lines or so, of which one tells the progress: the Trainer's on even ranks, Megatron's or DeepSpeed's on the others."""
+    """Ten lines or so, of which one tells the progress: the Trainer's on even ranks, Megatron's or DeepSpeed's on others."""
     value, draw = chooser.random, chooser.choice
     clock = f"2025-03-{4 + step // 86400 % 20:02d} {step // 3600 % 24:02d}:{step // 60 % 60:02d}:{step % 60:02d}"
     if rank % 2 == 0:
@@ -96,19 +96,19 @@ def _step(chooser: random.Random, rank: int, step: int) -> Iterator[bytes]:
         ).encode()
     for _ in range(5):
         yield (
-            f"[{clock},{chooser.randrange(1000):03d}] [INFO] [{draw(_FILES)}:{chooser.randrange(2000)}:{draw(_VERBS)}] [Rank {rank}] "
-            f"{draw(_VERBS)} {draw(_THINGS)} {chooser.randrange(4096)} of {draw(_MODULES)}.{chooser.randrange(96)} took {value():.3f} s, "
-            f"rss {value() * 200:.1f} GB\n"
+            f"[{clock},{chooser.randrange(1000):03d}] [INFO] [{draw(_FILES)}:{chooser.randrange(2000)}:{draw(_VERBS)}] "
+            f"[Rank {rank}] {draw(_VERBS)} {draw(_THINGS)} {chooser.randrange(4096)} of {draw(_MODULES)}."
+            f"{chooser.randrange(96)} took {value():.3f} s, rss {value() * 200:.1f} GB, {chooser.randrange(64)} items queued, "
+            f"the next flush is in {value() * 60:.1f} s\n"
         ).encode()
     yield (
         f"\x1b[36m{clock}\x1b[0m | \x1b[32mDEBUG\x1b[0m | {draw(_MODULES)}.{chooser.randrange(96)}.weight "
         f"norm={value():.5f} max={value() * 8:.4f} step={step}\n"
     ).encode()
     if step % 40 == 0:
-        yield from (
-            f"\rEvaluating: {percent:3d}%|{'#' * (percent // 10):<10}| {percent}/100 [00:{percent % 60:02d}<00:01, 9.8batch/s]".encode()
-            for percent in range(0, 101, 5)
-        )
+        for percent in range(0, 101, 5):
+            bar = f"{'#' * (percent // 10):<10}| {percent}/100 [00:{percent % 60:02d}<00:01, 9.8batch/s]"
+            yield f"\rEvaluating: {percent:3d}%|{bar}".encode()
         yield b"\n"
     if step % 100 == 0:
         yield f"[{clock}] {draw(_BENIGN)}\n".encode()
@@ -124,9 +124,9 @@ def _out_of_memory(rank: int) -> bytes:
         f"[rank{rank}]:     main()\n"
         f'[rank{rank}]:   File "/home/user/train.py", line 187, in main\n'
         f"[rank{rank}]:     loss.backward()\n"
-        f"[rank{rank}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU {rank} has a total capacity of "
-        "79.10 GiB of which 1.02 GiB is free. Including non-PyTorch memory, this process has 78.07 GiB memory in use. Of the "
-        "allocated memory 74.20 GiB is allocated by PyTorch, and 2.10 GiB is reserved by PyTorch but unallocated.\n"
+        f"[rank{rank}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU {rank} has a total "
+        "capacity of 79.10 GiB of which 1.02 GiB is free. Including non-PyTorch memory, this process has 78.07 GiB memory in "
+        "use. Of the allocated memory 74.20 GiB is allocated by PyTorch, and 2.10 GiB is reserved by PyTorch but unallocated.\n"
     ).encode()
 
 
@@ -135,6 +135,6 @@ def _watchdog(rank: int) -> bytes:
     return (
         f"{head} [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=81234, OpType=ALLREDUCE, "
         "NumelIn=67108864, NumelOut=67108864, Timeout(ms)=600000) ran for 600040 milliseconds before timing out.\n"
-        f"{head} [PG ID 0 PG GUID 0(default_pg) Rank {rank}] failure detected by watchdog at work sequence id: 81234 PG status: "
-        "last enqueued work: 81234, last completed work: 81233\n"
+        f"{head} [PG ID 0 PG GUID 0(default_pg) Rank {rank}] failure detected by watchdog at work sequence id: 81234 PG status:"
+        " last enqueued work: 81234, last completed work: 81233\n"
     ).encode()

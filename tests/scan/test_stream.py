@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -48,6 +49,25 @@ def test_an_empty_stream() -> None:
 def test_short_reads_of_a_pipe_change_nothing(step: int) -> None:
     data = b"hello\nKilled process 1\n" * 40 + b"step: 3"
     assert Scanner(SIGNALS).scan(Pipe(data, step)) == scan(data)  # type: ignore[arg-type]
+
+
+def test_a_paste_loads_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("firstfault.scan.scanner.make_prefilter", lambda *_, **__: pytest.fail("an engine was built"))
+    assert scan(b"Killed process 1\n" * 60).hits
+
+
+def test_threads_share_a_scanner() -> None:
+    scanner = Scanner(SIGNALS, block_bytes=5000)
+    logs = [b"a line\n" * (20_000 + number) + b"Killed process %d\n" % number for number in range(12)]
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda log: scanner.scan(io.BytesIO(log)), logs * 3))
+    assert results == [scan(log) for log in logs] * 3
+
+
+def test_a_buffer_used_before_leaves_no_trace() -> None:
+    scanner = Scanner(SIGNALS)
+    scanner.scan(io.BytesIO(b"Killed process 1\n" * 20_000))
+    assert scanner.scan(io.BytesIO(b"a line\n")) == scan(b"a line\n")
 
 
 def test_a_stream_of_exactly_one_block() -> None:

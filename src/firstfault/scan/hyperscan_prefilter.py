@@ -6,12 +6,15 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import lru_cache
+from math import log2
 from operator import itemgetter
 from typing import Any
 
 from firstfault.errors import FirstfaultError
 
 _WINDOW_BYTES = 8
+_SHARING_GAIN = 4.0
+"""How much rarer (in powers of two, over all triples) another window must be than one that twice as many literals share."""
 
 
 class HyperscanUnavailable(FirstfaultError):
@@ -22,8 +25,8 @@ class HyperscanPrefilter:
     """Literals in hyperscan's block mode; safe to share between threads, each has its own scratch space.
 
     Hyperscan tells literals apart by eight bytes, is faster the fewer there are, and slows down where they are common. So it
-    gets one window of eight bytes of each literal, the one rarest in a sample of the text, or of equals the one that most
-    literals share; the literal itself is compared at each match. The `frequent` literals, which match often, are given whole.
+    gets one window of eight bytes of each literal, one that is rare in a sample of the text and that other literals share; the
+    literal itself is compared at each match. The `frequent` literals, which match often, are given whole.
     """
 
     def __init__(
@@ -85,15 +88,19 @@ def _windows(literals: tuple[bytes, ...], sample: bytes) -> dict[bytes, list[tup
     shared = Counter(
         literal[stop - _WINDOW_BYTES : stop] for literal in literals for stop in range(_WINDOW_BYTES, len(literal) + 1)
     )
+    gains = {window: _SHARING_GAIN * log2(count) for window, count in shared.items()}
     windows: dict[bytes, list[tuple[bytes, int]]] = {}
     for literal in literals:
         best, best_stop = literal, len(literal)
         if len(literal) > _WINDOW_BYTES:
-            common = [triples[literal[at : at + 3]] for at in range(len(literal) - 2)]
+            costs = [log2(1 + triples[literal[at : at + 3]]) for at in range(len(literal) - 2)]
             choices = []
-            for stop in range(_WINDOW_BYTES, len(literal) + 1):
-                window = literal[stop - _WINDOW_BYTES : stop]
-                choices.append((sum(common[stop - _WINDOW_BYTES : stop - 2]), -shared[window], window, stop))
-            *_, best, best_stop = min(choices)
+            for start in range(len(literal) - _WINDOW_BYTES + 1):
+                window = literal[start : start + _WINDOW_BYTES]
+                choices.append((sum(costs[start : start + _WINDOW_BYTES - 2]) - gains[window], window, start))
+            # The text itself breaks ties, so that literals which share several windows choose the same one.
+            choices.sort()
+            _, best, start = next((choice for choice in choices if choice[1] not in sample), choices[0])
+            best_stop = start + _WINDOW_BYTES
         windows.setdefault(best, []).append((literal, best_stop))
     return windows

@@ -66,15 +66,15 @@ class ProgressSampler:
         self._literal_keys: dict[int, int | None] = {}
         self._present: Collection[int] = ()
 
-    def cell(self, start: int, stop: int, asked: Sequence[Occurrence]) -> Cell | None:
+    def cell(self, start: int, stop: int, asked: Sequence[Occurrence], present: Sequence[Occurrence]) -> Cell | None:
         """A part of the stream for `take_cells`; None if a literal stands in lines of several ranks.
 
-        `asked` are occurrences whose lines are asked for their rank, at least the first of each literal in that part.
+        The lines of the `asked` occurrences are asked for their rank; of each literal that was never asked before one must be.
         """
         for (_, ident), key in zip(asked, self._keys(asked), strict=True):
             if self._literal_keys.setdefault(ident, key) != key:
                 return None
-        cell = Cell(start, stop, {ident: self._literal_keys[ident] for _, ident in asked})
+        cell = Cell(start, stop, {ident: self._literal_keys[ident] for _, ident in present})
         self._present = cell.keys
         return cell
 

@@ -15,15 +15,15 @@ from firstfault.scan.lines import decode_line
 from firstfault.scan.prefilter import PlainPrefilter, Prefilter, PrefilterChoice, make_prefilter
 from firstfault.scan.progress import Cell, Occurrence, ProgressSampler
 from firstfault.scan.result import Hit, ScanResult
-from firstfault.scan.stream import CELL_BYTES, LOOK_AHEAD, Stream
+from firstfault.scan.stream import CELL_BYTES, LOOK_AHEAD, Stream, make_buffer
 from firstfault.scan.windows import WindowKeeper
 
 BLOCK_BYTES = 1 << 20
 RECENT = 64
 """Of a message repeated thousands of times, so many of the last occurrences in a cell are read."""
-SPARING = 4
-"""While progress lines are dense, they are searched for in every fourth cell only."""
-SAMPLE_BYTES = 16 << 10
+SPARING = 16
+"""While progress lines are dense, they are searched for in every sixteenth cell only."""
+SAMPLE_BYTES = 32 << 10
 PLAIN_BYTES = 128 << 10
 """So much text is searched literal by literal before an engine is loaded: cheaper than building one for a paste."""
 
@@ -68,10 +68,19 @@ class Scanner:
         self._plain_left = PLAIN_BYTES if prefilter == "auto" else 0
         self._engines: dict[Search, Prefilter] = {}
         self._sample = b""
+        self._buffers: list[bytearray] = []
 
     def scan(self, stream: BinaryIO, *, rank_of: Callable[[bytes], int | None] | None = None) -> ScanResult:
         """Everything worth keeping of the stream. Progress is sampled by the rank key that `rank_of` reads off a line."""
-        return _Pass(self, Stream(stream, self.block_bytes), rank_of).result()
+        # Buffers are used again: to make one costs more than to scan a small file.
+        try:
+            buffer = self._buffers.pop()
+        except IndexError:
+            buffer = make_buffer(self.block_bytes)
+        try:
+            return _Pass(self, Stream(stream, buffer), rank_of).result()
+        finally:
+            self._buffers.append(buffer)
 
     def find(self, block: memoryview, search: Search) -> list[tuple[int, int]]:
         """Literal id and end offset of each occurrence in a block, at least of those that the search is for."""
@@ -145,7 +154,8 @@ class _Pass:
             dense = self._progress.still_dense(stop)
         events, progress = self._found(stop, "all progress" if self._by_rank else "events" if dense else "first progress")
         if not self._by_rank:
-            cell = self._progress.cell(self._searched, stop, sorted(dense) or self._to_ask(stop, progress))
+            asked = dense[:1] or self._to_ask(stop, progress)
+            cell = self._progress.cell(self._searched, stop, asked, dense or progress)
             if cell:
                 self._cells.append(cell)
             else:

@@ -29,14 +29,18 @@ class Piece(NamedTuple):
     owned: int
 
 
+def make_buffer(block_bytes: int) -> bytearray:
+    """A buffer for a stream that is read in blocks of this size."""
+    return bytearray(KEPT_BYTES + block_bytes)
+
+
 class Stream:
     """The newest block of a byte stream and what came shortly before; reads of any size are accepted."""
 
-    def __init__(self, source: BinaryIO, block_bytes: int) -> None:
+    def __init__(self, source: BinaryIO, buffer: bytearray) -> None:
         self._source = source
-        self._block_bytes = block_bytes
-        self.buffer = bytearray(KEPT_BYTES + block_bytes)
-        self._view = memoryview(self.buffer)
+        self.buffer = buffer
+        self._view = memoryview(buffer)
         self.base = 0
         """Offset of the first byte in the buffer."""
         self.fresh = 0
@@ -56,7 +60,7 @@ class Stream:
             self._view[:keep] = self._view[drop : drop + keep]
             self.base += drop
         self.fresh = self.end
-        room = self._view[keep : keep + self._block_bytes]
+        room = self._view[keep : keep + len(self.buffer) - KEPT_BYTES]
         while room:
             count = self._read_into(room)
             if not count:

@@ -65,7 +65,8 @@ _SUFFIXES = {
 _ZERO_FILES = ("zero_pp_rank_", "_optim_states.pt", "bf16_zero_")
 _TYPES = {"SafetensorError": "safetensors", "CheckpointException": "dcp", "JSONDecodeError": "json"}
 _FIRST = {"<": "html", "v": "lfs", "{": "text", "[": "text", "#": "text", "\\n": "text", "\\r": "text"}
-_OPERAND = lazy_pattern(r"Unsupported operand ([0-9]{1,3})\b")
+_OPERAND = "ckpt.refused_operand"
+_MESSAGE_BYTES = 4096
 _CUT_HEADER = ("MetadataIncompleteBuffer", "incomplete metadata")
 
 
@@ -150,10 +151,20 @@ def _bytes(scope: Scope) -> Iterator[Fact]:
         if event.name == "ckpt.truncated" and isinstance(error, str) and error.startswith(_CUT_HEADER):
             yield _fact(scope, "ckpt.first_bytes", "header", "its header was read")
             return
-    operand = _OPERAND.search(scope.block.message) if scope.block is not None else None
-    if operand is not None:
-        first = chr(min(int(operand[1]), 255))
-        yield _fact(scope, "ckpt.first_bytes", _FIRST.get(first, "unknown"), f"the refused byte is {first!r}")
+    yield from _operand(scope)
+
+
+def _operand(scope: Scope) -> Iterator[Fact]:
+    """The byte that the safe unpickler refused; it stands some lines below the exception's own line."""
+    event = scope.event
+    if event is None:
+        return
+    for other in scope.events():
+        behind = other.span.offset - event.span.offset
+        if other.name == _OPERAND and other.source_id == event.source_id and 0 <= behind <= _MESSAGE_BYTES:
+            first = chr(int(str(other.captures.get("operand", "0"))))
+            yield _fact(scope, "ckpt.first_bytes", _FIRST.get(first, "unknown"), f"the refused byte is {first!r}")
+            return
 
 
 def _writer(scope: Scope) -> Iterator[Fact]:

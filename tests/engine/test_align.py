@@ -142,3 +142,12 @@ def test_launchers_account_counts_the_processes():
     console = Log("console.log").exit(-15, pid=10, told=True).exit(-15, pid=11, told=True).exit(1, rank=0, pid=12)
     assert aligned(None, console).world_size == 3
     assert aligned(None, console.note("launcher.restarts_workers")).world_size is None
+
+
+def test_an_ignored_traceback_that_was_cut_raises_nothing():
+    log = Log("run.log").raises("OSError: handle")
+    cut = msgspec.structs.replace(log.tracebacks[0].root, type="")
+    log.events.clear()
+    for ignored, count in ((True, 0), (False, 1)):
+        log.tracebacks[0] = msgspec.structs.replace(log.tracebacks[0], blocks=(cut,), ignored=ignored)
+        assert len(aligned(1, log).events) == count

@@ -269,3 +269,24 @@ def test_unlabelled_copy_of_a_ranks_exception_is_no_second_failure():
     own = Log("rank-3.log", rank=3).raises("KeyError: 'x'")
     found = attributed(4, console, own)
     assert (found.rank, found.independent) == (3, ())
+
+
+def test_a_crash_report_without_a_rank_is_that_of_the_rank_that_crashed():
+    console = Log("console.log", host="node-1").steps(3, rank=0)
+    console.fault("native_signal", "Fatal Python error: Segmentation fault")
+    for rank in (0, 1):
+        console.exit(None, rank=rank, pid=100 + rank, told=True)
+    console.exit(-11, rank=2, pid=102)
+    found = attributed(3, console)
+    assert (found.rank, found.independent) == (2, ())
+    assert len(found.initiating) == 2
+
+
+def test_deepspeed_stops_the_rank_that_failed_like_the_others():
+    console = Log("console.log", host="node-1")
+    for rank in range(3):
+        console.exit(None, rank=rank, pid=100 + rank, told=True, reporter="deepspeed")
+    kernel = Log("dmesg.txt", kind="kernel", host="node-1").fault("host_oom_kill", pid=101)
+    kernel.exit(-9, pid=101, reporter="kernel", host="node-1")
+    found = attributed(3, console, kernel)
+    assert (found.fault_class, found.rank) == ("host_oom_kill", 1)

@@ -48,3 +48,19 @@ def test_all_ranks_at_once():
     for rank in range(3):
         log.exit(-15, rank=rank, pid=100 + rank, at=1000 + rank)
     assert facts_of(log, size=3).value("exit.all_ranks_at_once") is True
+
+
+def deepspeed_console(*, code=-9):
+    log = Log("console.log").steps(3)
+    for rank in range(2):
+        log.exit(None, pid=100 + rank, told=True, reporter="deepspeed")
+    return log.exit(code, reporter="deepspeed")
+
+
+def test_a_launcher_that_kills_every_process_says_nothing_of_the_first_end():
+    facts = facts_of(deepspeed_console(), size=2)
+    assert facts.value("exit.signal") == 9
+    assert facts.value("exit.signal_from_launcher") is False
+    own = Log("rank-1.log", rank=1).fault("exit_sigkill", rank=1)
+    own.exit(-9, rank=1, pid=101, reporter="shell")
+    assert facts_of(deepspeed_console(code=1), own, size=2).value("exit.signal_from_launcher") is not True

@@ -158,6 +158,19 @@ def test_an_ignored_exception_is_quoted():
     assert [event.quoted for event in only(text).events] == [True]
 
 
+def test_a_message_inside_an_ignored_exception_gives_no_facts():
+    text = "Exception ignored in: <function Pool.__del__ at 0x7f>\n" + traceback("torch.OutOfMemoryError", OOM)
+    report = only(text)
+    assert [event.quoted for event in report.events] == [True]
+    assert report.facts == ()
+
+
+def test_an_ignored_exception_of_one_rank_says_nothing_of_another():
+    ignored = "[rank1]: Exception ignored in: <function Pool.__del__ at 0x7f>\n"
+    report = only(ignored + traceback("ValueError", "bad", "[rank0]: ") + traceback("OSError", "handle", "[rank1]: "))
+    assert [(event.place.rank, event.quoted) for event in report.events] == [(0, False), (1, True)]
+
+
 # --- places
 
 

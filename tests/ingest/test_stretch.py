@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from firstfault.ingest.lines import Line
 from firstfault.ingest.stretch import agreed_place, label_of, line_at, lines_of, ranks_by_local, with_rank
 from firstfault.model.event import Place
@@ -33,6 +35,20 @@ def test_what_native_code_prints_below_belongs_to_the_same_rank():
     )
     assert [line.place.rank for line in lines_of(window(text), Place(), "none")] == [1, 1, 1, 1, None]
     assert lines_of(window(text), Place(), "none")[1].place.time is None
+
+
+@pytest.mark.parametrize("above", ["[rank1] INFO step 4 loss=2.1", "[rank1]: ValueError: bad", "(RANK 1) saved"])
+def test_below_a_complete_line_stands_whatever_process_prints_next(above):
+    text = f"{above}\nFatal Python error: Segmentation fault\nterminate called after throwing an instance of 'x'\n"
+    assert [line.place.rank for line in lines_of(window(text), Place(), "none")] == [1, None, None]
+
+
+def test_a_native_abort_is_followed_by_pythons_own_report():
+    text = (
+        "[rank1]:[E319 09:50:33.8 F.cpp:1] Watchdog thread ended\nterminate called after throwing an instance of 'x'\n"
+        "  what():  failed\nFatal Python error: Aborted\n"
+    )
+    assert [line.place.rank for line in lines_of(window(text), Place(), "none")] == [1, 1, 1, 1]
 
 
 def test_the_file_name_yields_to_the_lines():

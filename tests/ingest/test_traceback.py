@@ -386,3 +386,29 @@ PIECES = st.sampled_from(
 def test_any_order_of_lines_is_read_without_an_error(pieces: list[str]) -> None:
     for traceback in read_tracebacks(lines("\n".join(pieces)), context()):
         assert traceback.blocks
+
+
+@pytest.mark.parametrize(
+    "announced",
+    [
+        "Exception ignored in: <function Pool.__del__ at 0x7f>",
+        "Exception ignored while calling deallocator <function Pool.__del__ at 0x7f>:",
+        "Exception ignored in atexit callback: <function stop at 0x7f>",
+        " 50%|#####     | 5/10Exception ignored in: <generator object loop at 0x7f>",
+        "Exception ignored in: <Pool with\n  2 workers>",
+    ],
+)
+def test_what_python_ignores_is_marked(announced):
+    text = f'{announced}\nTraceback (most recent call last):\n  File "/x/pool.py", line 3, in __del__\nOSError: handle\n'
+    later = 'Traceback (most recent call last):\n  File "/x/train.py", line 9, in main\nValueError: bad\n'
+    found = read_tracebacks(lines(text + "step 4\n" + later), context())
+    assert [(one.root.type, one.ignored) for one in found] == [("OSError", True), ("ValueError", False)]
+
+
+def test_ignored_exceptions_of_two_processes_in_turns():
+    text = (
+        "Exception ignored in: <a>\nException ignored in: <a>\n"
+        "Traceback (most recent call last):\nTraceback (most recent call last):\n"
+        '  File "/x/pool.py", line 3, in __del__\n  File "/x/pool.py", line 3, in __del__\nOSError: handle\nOSError: handle\n'
+    )
+    assert all(one.ignored for one in read_tracebacks(lines(text), context()))

@@ -109,8 +109,12 @@ def _own_account(
 
 
 def _same_incident(fault: Fault, first: Fault) -> bool:
-    """The kernel prints several lines about one kill or one fault of a GPU."""
-    if fault.fault_class != first.fault_class or fault.fault_class not in _EVIDENCE:
+    """The kernel prints several lines about one kill or one fault of a GPU, and a crash report names no rank."""
+    if fault.fault_class != first.fault_class:
+        return False
+    if fault.fault_class == "native_signal":
+        return first.is_exit and fault.rank is None and fault.host == first.host
+    if fault.fault_class not in _EVIDENCE:
         return False
     return fault.host == first.host and (fault.rank is None or first.rank is None or fault.rank == first.rank)
 
@@ -148,12 +152,17 @@ def _told_ranks(free: Iterable[Fault], streams: Sequence[Stream]) -> set[int]:
     SIGTERM while another failed by itself was told to.
     """
     lines = [fault for fault in free if fault.fault_class == "launcher_sigterm"]
-    told = {fault.rank for fault in lines if fault.rank is not None}
+    told = {fault.rank for fault in lines if fault.rank is not None and not _stops_all(fault)}
     if lines:
         return told
     ended = {s.rank for s in streams if s.rank is not None and any(f.fault_class == "exit_sigterm" for f in s.faults)}
     failed = {s.rank for s in streams if s.rank is not None and s.head.fault_class not in _STOPPED}
     return ended if failed - ended else set()
+
+
+def _stops_all(line: Fault) -> bool:
+    # DeepSpeed's launcher kills every process of the node in the end, the one that failed included.
+    return line.event.captures.get("reporter") == "deepspeed"
 
 
 def _implied(fault: Fault, told: Collection[int], nodes: Iterable[Fault]) -> bool:

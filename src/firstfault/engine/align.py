@@ -125,7 +125,9 @@ def _cut_exceptions(bundle: Bundle, events: Iterable[Event], tracebacks: dict[tu
     known = {(event.source_id, event.traceback) for event in events}
     told = {report.source.id for report in bundle.reports if report.source.kind == "prose"}
     for (source_id, index), traceback in tracebacks.items():
-        if (source_id, index) not in known and traceback.blocks and not any(block.type for block in traceback.blocks):
+        if (source_id, index) in known or traceback.ignored:
+            continue
+        if traceback.blocks and not any(block.type for block in traceback.blocks):
             yield Event(
                 name=EXCEPTION_EVENT,
                 signal="",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from firstfault.ingest.exceptions import Blocks, exceptions_of, mark_ignored, without_copies
+from firstfault.ingest.exceptions import Blocks, exceptions_of, without_copies
 from firstfault.ingest.lines import Line
 from firstfault.ingest.prefix import join_places, parse_prefix
 from firstfault.ingest.reading import MAX_TEXT_CHARS, Reading
@@ -31,9 +31,9 @@ def events_of(hits: Iterable[Hit], reading: Reading, causal: CausalTable) -> tup
             continue
         event = _event_of(hit, line, reading, blocks)
         events.append(event)
-        facts.extend(_facts_of(hit, event, told=reading.told))
+        if reading.told or not event.quoted:
+            facts.extend(_facts_of(hit, event, told=reading.told))
     events.extend(exceptions_of(events, reading, causal))
-    events = mark_ignored(events, reading)
     events.sort(key=lambda event: event.span.offset)
     return tuple(without_copies(events, reading.tracebacks)), tuple(_distinct(facts))
 
@@ -56,7 +56,7 @@ def _event_of(hit: Hit, line: Line | None, reading: Reading, blocks: Blocks) -> 
         captures=hit.captures,
         source_id=reading.ctx.source_id,
         traceback=inside if signal.role in FATAL_ROLES else None,
-        quoted=reading.told,
+        quoted=reading.told or (inside is not None and reading.tracebacks[inside].ignored),
     )
 
 

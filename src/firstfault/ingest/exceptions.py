@@ -70,30 +70,10 @@ def exceptions_of(events: Sequence[Event], reading: Reading, causal: CausalTable
                 captures={"exc_type": root.type, "message": root.message[:MAX_TEXT_CHARS]},
                 source_id=reading.ctx.source_id,
                 traceback=index,
-                quoted=reading.told,
+                quoted=reading.told or traceback.ignored,
             )
         )
     return made
-
-
-def mark_ignored(events: Sequence[Event], reading: Reading) -> list[Event]:
-    """Python prints `Exception ignored in` above what no code gets to see: it ends nothing."""
-    ignored = [line for line in reading.lines if line.text.startswith("Exception ignored in")]
-    if not ignored:
-        return list(events)
-    first_frames = {
-        index: traceback.blocks[0].frames[0].span.line if traceback.blocks[0].frames else traceback.blocks[0].span.line
-        for index, traceback in enumerate(reading.tracebacks)
-    }
-    numbers = {line.number for line in ignored}
-
-    def is_ignored(event: Event) -> bool:
-        if event.traceback is None:
-            return False
-        first = first_frames[event.traceback]
-        return any(number in numbers for number in range(first - 3, first))
-
-    return [replace(event, quoted=True) if is_ignored(event) else event for event in events]
 
 
 def without_copies(events: Sequence[Event], tracebacks: Sequence[Traceback]) -> list[Event]:

@@ -26,6 +26,8 @@ _CONTINUES = lazy_pattern(
     r"|Fatal Python error: "
 )
 """What native code prints below a message of its own, without repeating the prefix."""
+_NATIVE_TEXT = lazy_pattern(r"NCCL error|NCCL WARN|nccl\w+Error|C\+\+ exception|\b[A-Za-z]+::\w*(?:Error|Exception)")
+_NATIVE_PREFIXES = frozenset({"glog", "group", "nccl"})
 _STANDS_BELOW = lazy_pattern(r"Last error:\s*$", needs="Last error:")
 
 
@@ -34,13 +36,15 @@ def lines_of(window: Window, outer: Place, label: Label) -> list[Line]:
     lines: list[Line] = []
     above: Line | None = None
     adopted = 0
+    native = False
     for offset, number, data in iter_lines(window):
         raw = decode_line(data[:MAX_LINE_BYTES])
         if offset == 0:
             raw = raw.removeprefix("\ufeff")
         prefix = parse_prefix(raw, label=label)
         place = join_places(outer, prefix.place)
-        if above is not None and not prefix.kind and adopted < _MAX_ADOPTED and _is_below(prefix.rest, above):
+        is_below = above is not None and not prefix.kind and adopted < _MAX_ADOPTED and _is_below(prefix.rest, above, native)
+        if is_below and above is not None:
             place = replace(above.place, time=None)
             adopted += 1
         line = Line(text=prefix.rest, raw=raw, offset=offset, number=number, place=place)
@@ -49,14 +53,18 @@ def lines_of(window: Window, outer: Place, label: Label) -> list[Line]:
             above = None
         elif prefix.kind:
             above, adopted = line, 0
+            native = not _NATIVE_PREFIXES.isdisjoint(prefix.kind.split("+")) or bool(_NATIVE_TEXT.search(prefix.rest))
         elif above is not None:
             above = line if place is not outer and place.rank == above.place.rank else None
     return lines
 
 
-def _is_below(text: str, above: Line) -> bool:
-    """True if `text` belongs to the message that ends in the line above it."""
-    return bool(_CONTINUES.match(text)) or bool(_STANDS_BELOW.search(above.text))
+def _is_below(text: str, above: Line, native: bool) -> bool:
+    """True if `text` belongs to the message that ends in the line above it.
+
+    Only a `native` message is continued: below a complete record of Python's stands whatever process prints next.
+    """
+    return native and (bool(_CONTINUES.match(text)) or bool(_STANDS_BELOW.search(above.text)))
 
 
 def label_of(windows: Sequence[Window]) -> Label:

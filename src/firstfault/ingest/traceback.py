@@ -20,6 +20,8 @@ MAX_LINE_CHARS = 8192
 MAX_ESCAPED_LINES = 400
 MAX_NOISE = 30
 """Foreign lines between a header and its exception before the traceback is given up."""
+MAX_BELOW_IGNORED = 3
+"""Lines between `Exception ignored in` and the header that it speaks of: what it names may be printed over several lines."""
 
 StreamKey = tuple[int | None, int | None, int | None, str | None]
 
@@ -75,6 +77,8 @@ class _Stream:
         self._pending = ""
         self._process: int | None = None
         self._reported: Place | None = None
+        self._ignored = 0
+        self._below_ignored = 0
 
     @property
     def is_open(self) -> bool:
@@ -94,6 +98,7 @@ class _Stream:
     def feed(self, line: Line) -> None:
         """Read one more line of this process."""
         text = line.text[:MAX_LINE_CHARS]
+        self._count_ignored(text)
         if self._mode == "idle" and self._link == "new" and not lines_of.TRIGGER.search(text):
             return
         stripped = bool(self._prefix) and text.startswith(self._prefix)
@@ -120,6 +125,15 @@ class _Stream:
             self._mode, self._link, self._process = "after", "nested", int(process["process"])
         else:
             self._read_body(text, line)
+
+    def _count_ignored(self, text: str) -> None:
+        """Remember how many of the next tracebacks are announced as ignored; those of several processes may be interleaved."""
+        if lines_of.IGNORED.search(text):
+            self._ignored, self._below_ignored = self._ignored + 1, 0
+        elif self._ignored:
+            self._below_ignored += 1
+            if self._below_ignored > MAX_BELOW_IGNORED:
+                self._ignored = 0
 
     def _read_body(self, text: str, line: Line) -> None:
         self._read_report(text, line)
@@ -179,6 +193,9 @@ class _Stream:
             self._chain.place = place
         if link == "new":
             self._flush(at_end=False)
+            if self._ignored:
+                self._chain.ignored = True
+                self._ignored, self._below_ignored = self._ignored - 1, 0
         self._process, self._link = None, "new"
         block = Block(header=header, indent=indent, style=style, place=place, member=member)
         self._chain.add(block, link)

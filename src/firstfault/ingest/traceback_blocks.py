@@ -100,6 +100,8 @@ class Chain:
         self._size = 0
         self.place: Place | None = None
         """Set where a launcher's report says whose exception it quotes."""
+        self.ignored = False
+        """Set where the line above says that nobody gets to see the exception."""
 
     def __bool__(self) -> bool:
         return bool(self._levels)
@@ -133,4 +135,4 @@ class Chain:
         if not blocks:
             return None
         place = self.place or next(block.place for block, done in finished if done is not None)
-        return Traceback(blocks=blocks, place=place, source_id=source_id)
+        return Traceback(blocks=blocks, place=place, source_id=source_id, ignored=self.ignored)

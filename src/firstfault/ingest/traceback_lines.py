@@ -34,6 +34,8 @@ MARKS = lazy_pattern(r"\s*(?:[~^]+[~^ ]*|[│└├┌╰╭].*)\s*$")
 CUT = lazy_pattern(
     r"\s*(?:\.{3}|…|<snip\W.*|-{0,3}8<.*|[\[(<]?\s*(?:\.{3}|…)[^\w\s]?\s*.{0,60}[\])>]?|[\[(].{0,60}\b(?:cut|omitted|skipped|removed|truncated|hidden)\b.{0,60}[\])])\s*$"
 )
+IGNORED = lazy_pattern(r"Exception ignored (?:in|while|on)\b", needs="Exception ignored ")
+"""What Python prints above an exception that it cannot hand to anybody (finalizers, callbacks, threads at exit)."""
 LISTING = lazy_pattern(
     r"from user code:|[Uu]ser stack trace:|forward call that caused the error|Stack \(most recent call last\)"
     r"|\(most recent call first\)|Traceback of \w+"
@@ -68,7 +70,8 @@ _EXCEPTION_SUFFIX = lazy_pattern(
 _LEVELS = frozenset({"CRITICAL", "ERROR", "FATAL", "WARNING", "WARN", "INFO", "DEBUG", "NOTE", "TRACE", "Epoch", "Step"})
 _NEW_RECORD = lazy_pattern(
     r"\[?\d{4}-\d\d-\d\d[ T]|\[?\d\d:\d\d:\d\d|\[?[IWEFD]\d{3,4} \d\d:|\[?(?:CRITICAL|ERROR|WARNING|INFO|DEBUG)\b"
-    r"|srun: |slurmstepd: |\s*\d{1,3}%\||\[rank\d|terminate called|Exception ignored in|Exception in thread|Fatal Python error"
+    r"|srun: |slurmstepd: |\s*\d{1,3}%\||\[rank\d|terminate called|Exception ignored (?:in|while|on)\b"
+    r"|Exception in thread|Fatal Python error"
     r"|\*{10,}|\w*\$ "
 )
 

@@ -84,11 +84,15 @@ class ExceptionBlock(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Traceback(msgspec.Struct, frozen=True, kw_only=True):
-    """A chain of exceptions, the oldest (root) first."""
+    """A chain of exceptions, the oldest (root) first.
+
+    `ignored` is true for what Python prints below `Exception ignored in`: nobody gets to see that exception, it ends nothing.
+    """
 
     blocks: tuple[ExceptionBlock, ...]
     place: Place = Place()
     source_id: str = ""
+    ignored: bool = False
 
     @property
     def root(self) -> ExceptionBlock:

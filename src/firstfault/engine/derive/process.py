@@ -21,7 +21,9 @@ PRODUCES = (
     "exit.all_ranks_at_once",
     "host.oom_victim",
 )
-_CONSOLES = frozenset({"elastic", "accelerate", "deepspeed", "spawn"})
+_CONSOLES = frozenset({"elastic", "accelerate", "spawn"})
+# They say of every process that they kill it, of the one that failed as well: that proves nothing about the first end.
+_STOP_ALL = frozenset({"deepspeed"})
 _SIGNAL_CLASSES = {"exit_sigkill": 9, "exit_sigterm": 15, "exit_sighup": 1, "keyboard_interrupt": 2}
 _LAUNCHER_CLASSES = frozenset({"launcher_report", "launcher_sigterm"})
 _AT_ONCE_S = 5.0
@@ -69,8 +71,15 @@ def _launcher(scope: Scope, exits: list[ProcessExit]) -> Iterator[Fact]:
     if scope.event is not None and scope.event.place.pid is not None:
         pids.add(scope.event.place.pid)
     for exit_ in exits:
-        if exit_.by_launcher and (exit_ in own or (exit_.place.pid is not None and exit_.place.pid in pids)):
+        if not exit_.by_launcher or exit_.reporter in _STOP_ALL:
+            continue
+        if exit_ in own or (exit_.place.pid is not None and exit_.place.pid in pids):
             yield Fact(name="exit.signal_from_launcher", value=True, origin=f"{exit_.reporter} console", spans=(exit_.span,))
+            return
+    for exit_ in own:
+        if exit_.reporter in _STOP_ALL and not exit_.by_launcher and exit_.code is not None and exit_.code < 0:
+            origin = f"the {exit_.reporter} launcher saw this end before it killed anything"
+            yield Fact(name="exit.signal_from_launcher", value=False, origin=origin, spans=(exit_.span,), basis="derived")
             return
     console = [exit_ for exit_ in exits if exit_.reporter in _CONSOLES]
     if pids and console:

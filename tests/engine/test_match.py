@@ -189,3 +189,12 @@ def test_text_of_the_launcher_opens_a_root_although_settings_of_its_family_do_no
     )
     spoken = msgspec.structs.replace(pack, signals=(printed,))
     assert reach(spoken, told("launch.refused_text", True), fault_class="python_exception")[1] == ("refused",)
+
+
+def test_setting_that_fits_ties_with_a_bare_lead_but_not_with_evidence():
+    setting = entry("setting", ["train.accumulation_steps > 1"], "oom", against=[when("unknown_veto", veto=True)])
+    symptom = entry("symptom", ["a"], "oom", evidence=[when("b", weight=3)])
+    pack = pack_of(ROOT, setting, symptom)
+    facts = (told("train.accumulation_steps", 8), told("a", True))
+    assert reach(pack, *facts)[1] == ("oom",)
+    assert reach(pack, *facts, told("b", True))[1] == ("oom", "symptom")

@@ -198,14 +198,16 @@ def _lead(children: Sequence[Candidate], path: Sequence[Candidate], known: Known
     alive = [child for child in alive if not child.entry.fallback] or alive
     # Found from another branch and decided there: it says why, the symptom's own children say where.
     decided = [child for child in alive if child.entry.refines != parent.id and child.decisive]
-    below = {child.entry.id: _support_below(child, path, known, pack) for child in alive}
-    ranked = sorted(decided or alive, key=lambda child: -(child.score + below[child.entry.id]))
-    if not ranked or ranked[0].score < REQUIRES_SCORE or not _about_the_failure(ranked[0], pack):
+    scores = {child.entry.id: child.score + _support_below(child, path, known, pack) for child in alive}
+    ranked = sorted(decided or alive, key=lambda child: -scores[child.entry.id])
+    first = next((child for child in ranked if _about_the_failure(child, pack)), None)
+    if first is None or first.score < REQUIRES_SCORE:
         return None
-    first, score = ranked[0], ranked[0].score + below[ranked[0].entry.id]
-    if len(ranked) > 1 and score - (ranked[1].score + below[ranked[1].entry.id]) < CLEAR_LEAD:
+    bare = scores[first.entry.id] - first.score + first.support == 0
+    # A setting that fits stands beside a bare lead, but not beside evidence.
+    rivals = [child for child in ranked if child is not first and (bare or _about_the_failure(child, pack))]
+    if any(scores[first.entry.id] - scores[rival.entry.id] < CLEAR_LEAD for rival in rivals):
         return None
-    bare = first.support + below[first.entry.id] == 0
     return None if bare and _differential_is_open(children, known) else first
 
 

@@ -48,7 +48,7 @@ class ProgressSampler:
 
     A stream in which several ranks print the same progress lines is taken occurrence by occurrence (`take`). In any other each
     literal belongs to one key, and the stream is taken cell by cell (`take_cells`): there the first and the last line of the
-    whole are wanted, and only those are searched for.
+    whole are wanted, and only those are searched for. Cells lie at fixed offsets, so reads of any size give the same.
     """
 
     def __init__(

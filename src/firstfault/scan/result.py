@@ -35,7 +35,11 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProgressSample(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress lines of one rank key: how many there were, and the first and the last that could be read."""
+    """Progress lines of one rank key: the first and the last that could be read, and how many were seen.
+
+    `count` is of occurrences of progress literals. It is complete in a stream in which several ranks print the same lines; in
+    any other most are passed by, and it is a lower bound.
+    """
 
     key: int | None
     count: int

@@ -153,3 +153,15 @@ def test_options_of_firstfault_must_exist(tmp_path):
     found = issues(tmp_path / "1", frozenset({"--fact"}), entries=entries)
     assert [issue.message for issue in found] == ["firstfault has no option `--windows`"]
     assert issues(tmp_path / "2", entries=entries) == []
+
+
+def test_preview_entry_may_wait_for_a_fact_that_comes_later(tmp_path):
+    phase = FACTS[FACTS.index("[oom.phase]") :]
+    facts = FACTS.replace(phase, phase.replace("engine/derive/frames", "planned", 1))
+    assert facts != FACTS
+    entries = entries_with("expect=oom-forward:established", "expect=cuda-oom")
+    stable = [issue for issue in issues(tmp_path / "1", entries=entries, facts=facts) if "must win" in issue.message]
+    preview = {**entries, "oom-forward": entries["oom-forward"].replace('"stable"', '"preview"')}
+    waiting = [issue for issue in issues(tmp_path / "2", entries=preview, facts=facts) if "must win" in issue.message]
+    assert [issue.severity for issue in stable] == ["error"]
+    assert [issue.severity for issue in waiting] == ["warning"] and "waits for oom.phase" in waiting[0].message

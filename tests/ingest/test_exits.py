@@ -115,3 +115,14 @@ def test_reads_the_code_that_a_shell_was_asked_for() -> None:
 )
 def test_prose_is_no_exit(text: str) -> None:
     assert read_exits(lines(text), context()) == ()
+
+
+def test_mpirun_names_the_rank_that_ended() -> None:
+    text = "mpirun noticed that process rank 3 with PID 0 on node node-1 exited on signal 9 (Killed)."
+    (found,) = read_exits(lines(text), context())
+    assert (found.reporter, found.code, found.place) == ("mpirun", -9, Place(rank=3, host="node-1"))
+
+
+def test_pdsh_names_the_host_whose_shell_ended() -> None:
+    (found,) = read_exits(lines("pdsh@login-1: node-2: ssh exited with exit code 137"), context())
+    assert (found.reporter, found.code, found.place.host) == ("pdsh", -9, "node-2")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstfault.ingest.prefix import find_label, join_places, parse_prefix, rank_key, rank_reader
+from firstfault.ingest.prefix import join_places, parse_prefix, rank_key
 from firstfault.model.event import Place
 
 
@@ -28,6 +28,12 @@ from firstfault.model.event import Place
         ("[default3]:[rank1]:   File", 1, 3, "  File"),
         ("(RANK 3) hello", 3, None, "hello"),
         ("[1,3]<stderr>:hello", 3, None, "hello"),
+        ("[1,3]<stdout>:  hello", 3, None, " hello"),
+        ("[prterun-node-1-812@1,3]<stderr>:hello", 3, None, "hello"),
+        ("[1,3][node-2:812]<stderr>:hello", 3, None, "hello"),
+        ("Tue Mar  4 10:22:41 2025[1,3]<stdout>:hello", 3, None, "hello"),
+        ("(RayTrainWorker pid=41) [rank3]: hello", 3, None, "hello"),
+        ("(RayTrainWorker pid=41, ip=10.0.0.3) [rank: 2] hello", 2, None, "hello"),
         ("[2024-01-01 00:00:00,000] [INFO] [logging.py:96:log_dist] [Rank 4] step=1", 4, None, "step=1"),
         ("2025-03-19 09:50:04,010 - fit - INFO - [rank 2] step 760", 2, None, "step 760"),
         ("2025-03-19 09:50:04,010 - fit - INFO - rank=2 loading", 2, None, "loading"),
@@ -80,6 +86,9 @@ def test_a_rank_inside_another_group_is_not_the_global_one():
         ("E1104 08:41:17.402000 21930 torch/distributed/elastic/multiprocessing/api.py:869] failed", None, 21930, "failed"),
         ("W0605 09:12:31.501000 139665687570304 torch/distributed/run.py:749] x", None, None, "x"),
         ("(RayTrainWorker pid=123, ip=10.0.0.1) Traceback", "10.0.0.1", 123, "Traceback"),
+        ("(worker1 pid=123, ip=10.0.0.3)   File", "10.0.0.3", 123, "  File"),
+        ("(RayTrainWorker pid=123) x", None, 123, "x"),
+        ("(pid=123) x", None, 123, "x"),
     ],
 )
 def test_hosts_and_processes(line, host, pid, rest):
@@ -99,38 +108,6 @@ def test_times_are_kept_with_their_kind():
     assert parse_prefix("[rank3]:[E603 17:48:01.005538748 F.cpp:2268] x").place.time.kind == "yearless"
 
 
-def _labelled(texts):
-    return [f"{index % 2}: {text}" for index, text in enumerate(texts)]
-
-
-def test_srun_labels_count_only_if_nearly_every_line_has_one():
-    lines = _labelled(["epoch 1", "epoch 2", "x", "y", "z"])
-    assert find_label(lines) == "task"
-    assert parse_prefix("1: [INFO] x", label="task").place.rank == 1
-    assert find_label([*lines, "a", "b"]) == "none"
-    assert parse_prefix("1: x").place.rank is None
-
-
-def test_rank_keys_of_labelled_sources():
-    key = rank_reader("task")
-    assert [key(line) for line in (b"3: step 1", b" 2: [rank5]: x", b"[rank1]: x", b"x")] == [3, 5, 1, None]
-    assert rank_reader("none")(b"3: step 1") is None
-
-
-def test_a_label_is_a_node_if_launchers_or_other_ranks_stand_behind_it():
-    assert find_label(_labelled(["[rank0]: a", "[rank4]: b", "[rank1]: c", "[rank5]: d"])) == "node"
-    assert find_label(_labelled(["W1 torch/distributed/run.py:1] x", "a", "b", "c"])) == "node"
-    assert parse_prefix("1: [rank5]: x", label="node").place.rank == 5
-    assert parse_prefix("1: x", label="node").place.rank is None
-
-
-def test_hosts_before_every_line():
-    lines = [f"node-{index % 2}: text {index}" for index in range(20)]
-    assert find_label(lines) == "host"
-    assert parse_prefix(lines[1], label="host").place.host == "node-1"
-    assert find_label(["error: x", "note: y", "error: z", "warn: a"]) == "none"
-
-
 def test_the_line_wins_over_the_file_name():
     joined = join_places(Place(rank=1, host="node-1", attempt=2), Place(rank=3))
     assert joined == Place(rank=3, host="node-1", attempt=2)
@@ -143,6 +120,9 @@ def test_rank_keys_are_read_behind_other_prefixes():
     assert rank_key(b"2025-01-01 00:00:00 - x - INFO - [rank 6] step 1") == 6
     assert rank_key(b"\x1b[31m[rank7]: red") == 7
     assert rank_key(b"plain step 4/40") is None
+    assert rank_key(b"(RayTrainWorker pid=41, ip=10.0.0.3) [rank4]: x") == 4
+    assert rank_key(b"(RayTrainWorker pid=41) step 4/40") is None
+    assert rank_key(b"[1,3]<stdout>:step 4/40") == 3
 
 
 @given(st.text(max_size=120))

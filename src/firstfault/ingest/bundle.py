@@ -11,6 +11,7 @@ from typing import BinaryIO
 from firstfault.errors import UnreadableInputError
 from firstfault.ingest.discover import discover
 from firstfault.ingest.handed import Handed
+from firstfault.ingest.line_template import chosen_template
 from firstfault.ingest.read import read_source
 from firstfault.knowledge.schema import Pack
 from firstfault.model.bundle import Bundle, Note, SourceReport
@@ -37,9 +38,15 @@ def gather_text(text: str, pack: Pack, *, name: str = "pasted.txt") -> Bundle:
 
 def _bundle(handed: Sequence[Handed], notes: list[Note], pack: Pack, begin: float) -> Bundle:
     scanner = Scanner(pack.signals)
-    reports: list[SourceReport] = []
-    for item in _once(handed, notes):
-        reports.extend(read_source(item, pack, scanner))
+    items = list(_once(handed, notes))
+    read = [read_source(item, pack, scanner) for item in items]
+    template = chosen_template(setting for found in read for report in found for setting in report.settings)
+    if template is not None:
+        # Which prefix the lines carry is known only now; a pipe cannot be read again.
+        for index, item in enumerate(items):
+            if item.stream is None and any(report.source.kind in ("log", "unknown") for report in read[index]):
+                read[index] = read_source(item, pack, scanner, template)
+    reports = [report for found in read for report in found]
     useless = [note for report in reports for note in report.notes if note.fatal]
     if not any(report.source.kind not in _EVIDENCE_KINDS and not _is_unread(report) for report in reports):
         first = (*useless, *(note for note in notes if note.fatal), *notes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from firstfault.ingest.context import Context
+from firstfault.ingest.line_template import VARIABLE as PREFIX_TEMPLATE
 from firstfault.ingest.lines import Line
 from firstfault.ingest.nvidia_smi import read_nvidia_smi
 from firstfault.ingest.shell import assignment, split_commands
@@ -91,7 +92,8 @@ class _Environment:
         if None in pairs:
             return
         for name, value in filter(None, pairs):
-            if "$" not in value and (self._whole or _TRAINING_VARIABLE.match(name)):
+            known = "$" not in value or name == PREFIX_TEMPLATE
+            if known and (self._whole or _TRAINING_VARIABLE.match(name)):
                 self._add("environment", name, value, line)
 
     def _package(self, text: str, line: Line) -> bool:

@@ -65,7 +65,7 @@ class _Rule:
 
 _TRIGGER = lazy_pattern(
     r"exit ?code|closing signal|via signal|via SIG|subprocess|return code|exit status|died with|srun: error|terminated with"
-    r"|exited with|finished with|non-zero status|terminated by signal|echo \$\?|\b(?i:" + _ENDINGS + r")\b"
+    r"|exited with|exited on signal|finished with|non-zero status|terminated by signal|echo \$\?|\b(?i:" + _ENDINGS + r")\b"
 )
 _RULES = (
     _Rule(
@@ -120,6 +120,15 @@ _SRUN = lazy_pattern(
     r"(?:Exited with exit code (?P<code>\d{1,6})|(?P<signal>[A-Z][A-Za-z ]+?)(?: \(core dumped\))?\s*$)",
     needs="srun: error: ",
 )
+# Open MPI names the rank that it saw end first; pdsh the host whose remote shell ended.
+_MPIRUN = lazy_pattern(
+    r"(?:mpirun|mpiexec|prterun) noticed that process rank (?P<rank>\d{1,6}) with PID (?P<pid>\d{1,9}) on node"
+    r" (?P<host>\S{1,255}) exited on signal (?P<signal>\d{1,3})\b",
+    needs=" noticed that process rank ",
+)
+_PDSH = lazy_pattern(
+    r"pdsh@\S{1,255}: (?P<host>[^\s:]{1,255}): (?:\w+ )?exited with exit code (?P<code>\d{1,3})\b", needs="pdsh@"
+)
 _ECHO = lazy_pattern(r".{0,80}\becho \$\?\s*$")
 _NUMBER = lazy_pattern(r"\s*(\d{1,3})\s*$")
 
@@ -145,7 +154,7 @@ def read_exits(lines: Sequence[Line], ctx: Context) -> tuple[ProcessExit, ...]:
         if _ECHO.match(text):
             after_echo = True
             continue
-        exit_ = _read_srun(line, ctx) or _read_rules(line, ctx)
+        exit_ = _read_srun(line, ctx) or _read_mpirun(line, ctx) or _read_pdsh(line, ctx) or _read_rules(line, ctx)
         if exit_ is not None:
             found.append(exit_)
             if len(found) >= MAX_EXITS:
@@ -225,6 +234,36 @@ def _read_srun(line: Line, ctx: Context) -> ProcessExit | None:
         text=line.text.strip()[:MAX_TEXT_CHARS],
         source_id=ctx.source_id,
         tasks=_task_numbers(found["tasks"]),
+    )
+
+
+def _read_mpirun(line: Line, ctx: Context) -> ProcessExit | None:
+    found = _MPIRUN.search(line.text)
+    if found is None:
+        return None
+    # A process that was gone before it could be asked has the id 0.
+    pid = int(found["pid"]) or None
+    place = Place(rank=int(found["rank"]), host=found["host"], pid=pid, attempt=line.place.attempt, time=line.place.time)
+    return _exit_at(place, line, ctx, "mpirun", -int(found["signal"]))
+
+
+def _read_pdsh(line: Line, ctx: Context) -> ProcessExit | None:
+    found = _PDSH.search(line.text)
+    if found is None:
+        return None
+    place = Place(host=found["host"], attempt=line.place.attempt, time=line.place.time)
+    return _exit_at(place, line, ctx, "pdsh", code_of_shell(int(found["code"])))
+
+
+def _exit_at(place: Place, line: Line, ctx: Context, reporter: str, code: int) -> ProcessExit:
+    return ProcessExit(
+        place=place,
+        code=code,
+        by_launcher=False,
+        reporter=reporter,
+        span=ctx.span(line),
+        text=line.text.strip()[:MAX_TEXT_CHARS],
+        source_id=ctx.source_id,
     )
 
 

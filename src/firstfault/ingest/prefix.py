@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
 from firstfault.ingest.clock import read_boot_clock, read_clock, read_glog_clock
+from firstfault.ingest.line_template import LineTemplate
 from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import Clock, Place
 
-Label = Literal["none", "task", "node", "host"]
-"""What `3: text` or `name: text` at the start of every line of a source means: nothing, a task (rank), a node, a host."""
+Label = Literal["none", "task", "node", "host"] | LineTemplate
+"""What `3: text` or `name: text` at the start of every line of a source means: nothing, a task (rank), a node, a host.
+
+A `LineTemplate` is a prefix of the user's own choice.
+"""
 
 _MAX_STACK = 10
 _MAX_PID = 1 << 22
-_LABEL_SHARE = 0.8
 
 _RANK_KEY = lazy_pattern(
-    rb"(?:\x1b\[[0-9;]*m|\[[A-Za-z][\w.-]{0,30}/[^\]]{0,200}\] |[A-Za-z_]*\d{0,4}: (?=\[)|\[[A-Za-z_]+\d{1,6}\]:(?=\[rank))*"
-    rb"\s*(?:\[[Rr]ank[ =]?(\d{1,6})\]|\[[A-Za-z_]+(\d{1,6})\]:|\(RANK (\d{1,6})\)|[Rr]ank[ =](\d{1,6})\b"
-    rb"|\[\d{1,6},(\d{1,6})\]<std)"
+    rb"(?:\x1b\[[0-9;]*m|\[[A-Za-z][\w.-]{0,30}/[^\]]{0,200}\] |[A-Za-z_]*\d{0,4}: (?=\[)|\[[A-Za-z_]+\d{1,6}\]:(?=\[rank)"
+    rb"|\((?:[\w.:-]{1,100} )?pid=\d{1,8}(?:, ip=[\w.:-]{1,60})?\) ?)*"
+    rb"\s*(?:\[[Rr]ank(?:[ =]|: ?)?(\d{1,6})\]|\[[A-Za-z_]+(\d{1,6})\]:|\(RANK (\d{1,6})\)|[Rr]ank[ =](\d{1,6})\b"
+    rb"|\[(?:[\w.-]{1,100}@)?\d{1,6},(\d{1,6})\](?:\[[\w.-]{1,250}:\d{1,8}\])?<std)"
 )
-_LABEL_KEY = lazy_pattern(rb" *(\d{1,6}): ?")
 _RANK_LATER = lazy_pattern(rb"[\[(, ][Rr](?:ank|ANK)[ =](\d{1,6})[\])]|(?<= - )[Rr]ank[ =]?(\d{1,6}):")
 _HEAD_BYTES = 200
 
@@ -112,6 +115,13 @@ def _nccl(found: _Found, match: re.Match[str]) -> None:
     found.set_pid(match["pid"])
 
 
+def _mpi(found: _Found, match: re.Match[str]) -> None:
+    found.set_rank(match["rank"])
+    if match["host"]:
+        found.set_host(match["host"])
+        found.set_pid(match["pid"])
+
+
 def _ray(found: _Found, match: re.Match[str]) -> None:
     found.set_pid(match["pid"])
     if match["ip"]:
@@ -134,7 +144,7 @@ def _read_time(text: str, start: int, found: _Found) -> int:
         if not text.startswith("]", end):
             return start
         end += 1
-    elif end < len(text) and text[end] not in " \t,|:-]":
+    elif end < len(text) and text[end] not in " \t,|:-][":
         return start
     found.time = found.time or clock
     return _skip(text, end, " - ", " | ", ": ", " ")
@@ -185,8 +195,16 @@ def _read_syslog_host(text: str, start: int, found: _Found) -> int:
 
 _LEVEL = r"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE|SUCCESS)"
 
-_RANK: _Named = ("rank", _pattern_reader(r"\[[Rr]ank ?(\d{1,6})\](?::(?! )|: ?| )?", _global_rank))
-_MPI: _Named = ("mpi", _pattern_reader(r"\[\d{1,6},(\d{1,6})\]<std(?:out|err|diag)>: ?", _global_rank))
+_RANK: _Named = ("rank", _pattern_reader(r"\[[Rr]ank(?: |: ?)?(\d{1,6})\](?::(?! )|: ?| )?", _global_rank))
+# Open MPI tags a line with job and rank, from version 5 on with the launcher's name before, and with host and pid if asked.
+_MPI: _Named = (
+    "mpi",
+    _pattern_reader(
+        r"\[(?:[\w.-]{1,100}@)?\d{1,6},(?P<rank>\d{1,6})\](?:\[(?P<host>[\w.-]{1,250}):(?P<pid>\d{1,8})\])?"
+        r"<std(?:out|err|diag)>: ?",
+        _mpi,
+    ),
+)
 _UPPER_RANK: _Named = ("RANK", _pattern_reader(r"\(RANK (\d{1,6})\):? ?", _global_rank))
 _GROUP: _Named = (
     "group",
@@ -198,7 +216,8 @@ _POD: _Named = (
 )
 _RAY: _Named = (
     "ray",
-    _pattern_reader(r"\((?P<actor>[\w.:-]+) pid=(?P<pid>\d{1,7})(?:, ip=(?P<ip>[\w.:-]+))?\) ?", _ray),
+    # What follows the process is the text, with its own blanks: only one of them belongs to the prefix.
+    _pattern_reader(r"\((?:[\w.:-]{1,100} )?pid=(?P<pid>\d{1,8})(?:, ip=(?P<ip>[\w.:-]{1,60}))?\) ?", _ray),
 )
 _NCCL: _Named = (
     "nccl",
@@ -248,10 +267,10 @@ _AT_CAPITAL = (_TIME, *_AT_LETTER)
 _READERS: dict[str, tuple[_Named, ...]] = {"[": _AT_BRACKET, "(": _AT_PARENTHESIS}
 _READERS |= dict.fromkeys("0123456789", _AT_DIGIT)
 _READERS |= dict.fromkeys("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", _AT_LETTER)
-_READERS |= dict.fromkeys("JMASOND", _AT_CAPITAL)
-_READERS |= dict.fromkeys("IWE", _AT_LEVEL_LETTER)
-# `F` opens `Feb`, `Fri` and glog's fatal level.
-_READERS["F"] = (_GLOG, _TIME, *_AT_LETTER)
+_READERS |= dict.fromkeys("JMASONDT", _AT_CAPITAL)
+_READERS |= dict.fromkeys("IE", _AT_LEVEL_LETTER)
+# `F` opens `Feb`, `Fri` and glog's fatal level, `W` a Wednesday and a warning.
+_READERS |= dict.fromkeys("FW", (_GLOG, _TIME, *_AT_LETTER))
 """By the first character, the layouts that can start with it; the stricter of two that could match one text stands first."""
 
 
@@ -262,14 +281,17 @@ def _skip(text: str, start: int, *separators: str) -> int:
     return start
 
 
-_TASK_LABEL = lazy_pattern(r" *(\d{1,6}): ?")
-_HOST_LABEL = lazy_pattern(r"([A-Za-z][\w.-]*[\w]): ")
+TASK_LABEL = lazy_pattern(r" *(\d{1,6}): ?")
+HOST_LABEL = lazy_pattern(r"([A-Za-z][\w.-]{0,250}\w):(?: |$)")
+"""The labels of `srun --label` and of pdsh."""
 
 
 def _read_label(text: str, label: Label, found: _Found) -> int:
     if label == "none":
         return 0
-    match = (_HOST_LABEL if label == "host" else _TASK_LABEL).match(text)
+    if isinstance(label, LineTemplate):
+        return _read_template(text, label, found)
+    match = (HOST_LABEL if label == "host" else TASK_LABEL).match(text)
     if not match:
         return 0
     if label == "host":
@@ -277,6 +299,19 @@ def _read_label(text: str, label: Label, found: _Found) -> int:
     elif label == "task":
         found.rank = int(match[1])
     found.kinds.append("label")
+    return match.end()
+
+
+def _read_template(text: str, template: LineTemplate, found: _Found) -> int:
+    match = template.pattern.match(text)
+    if not match:
+        return 0
+    numbers = match.groupdict()
+    if numbers.get("rank"):
+        found.set_rank(numbers["rank"])
+    if numbers.get("local"):
+        found.local_rank = int(numbers["local"])
+    found.kinds.append("template")
     return match.end()
 
 
@@ -326,21 +361,6 @@ def rank_key(line: bytes) -> int | None:
     return int(found[found.lastindex or 1])
 
 
-def rank_reader(label: Label) -> Callable[[bytes], int | None]:
-    """`rank_key` for a source whose lines carry `label`: the text behind it counts, then the label if it is a task."""
-    if label != "task":
-        return rank_key
-
-    def labelled(line: bytes) -> int | None:
-        found = _LABEL_KEY.match(line)
-        if found is None:
-            return rank_key(line)
-        inner = rank_key(line[found.end() :])
-        return int(found[1]) if inner is None else inner
-
-    return labelled
-
-
 def join_places(outer: Place, inner: Place) -> Place:
     """`inner` (read in the line) completed by `outer` (the file's name and folder); the line wins where both speak."""
     if outer is _NOWHERE or outer == _NOWHERE:
@@ -353,38 +373,3 @@ def join_places(outer: Place, inner: Place) -> Place:
         attempt=inner.attempt if inner.attempt is not None else outer.attempt,
         time=inner.time or outer.time,
     )
-
-
-_LAUNCHER = lazy_pattern(r"torch/distributed/(?:run|elastic|launcher)|\[[A-Za-z_]+\d+\]:")
-
-
-def find_label(lines: Iterable[str]) -> Label:
-    """What the label that (nearly) every line of a source carries means; `none` unless 80 % of the lines have one.
-
-    A number is a task, which is the rank, unless the text behind it says otherwise: lines of a launcher or of several
-    ranks behind one number make it a node.
-    """
-    total = tasks = hosts = 0
-    inner_ranks: dict[int, set[int]] = {}
-    launcher = False
-    names: set[str] = set()
-    for line in lines:
-        if not line.strip():
-            continue
-        total += 1
-        if match := _TASK_LABEL.match(line):
-            tasks += 1
-            rest = line[match.end() :]
-            inner = parse_prefix(rest).place.rank
-            if inner is not None:
-                inner_ranks.setdefault(int(match[1]), set()).add(inner)
-            launcher = launcher or bool(_LAUNCHER.search(rest[:200]))
-        elif (match := _HOST_LABEL.match(line)) and re.search(r"\d", match[1]):
-            hosts += 1
-            names.add(match[1])
-    if total >= 3 and tasks >= _LABEL_SHARE * total:
-        contradicted = any(inner != {task} for task, inner in inner_ranks.items())
-        return "node" if launcher or contradicted else "task"
-    if total >= 3 and hosts >= _LABEL_SHARE * total and len(names) <= max(1, hosts // 3):
-        return "host"
-    return "none"

@@ -11,12 +11,15 @@ from firstfault.ingest.context import Context
 from firstfault.ingest.echo import echo_offsets
 from firstfault.ingest.events import events_of
 from firstfault.ingest.handed import Handed
+from firstfault.ingest.label import rank_reader
+from firstfault.ingest.line_template import LineTemplate
 from firstfault.ingest.lines import Line
 from firstfault.ingest.open import Opened, open_handed
 from firstfault.ingest.part import ECHO_KINDS, Part
 from firstfault.ingest.paste import split
-from firstfault.ingest.prefix import Label, parse_prefix, rank_reader
+from firstfault.ingest.prefix import Label, parse_prefix
 from firstfault.ingest.progress import progress_of
+from firstfault.ingest.ray import ranks_of_processes, with_rank_of_process
 from firstfault.ingest.reading import Reading
 from firstfault.ingest.sniff import sniff
 from firstfault.ingest.stretch import agreed_place, label_of, lines_of, ranks_by_local, with_rank
@@ -37,8 +40,11 @@ _SHOWS_TAIL = lazy_pattern(rb"(?:^|[|;&$] *)tail\b")
 _QUIET_KINDS = frozenset({"environment", "nvidia_smi"})
 
 
-def read_source(handed: Handed, pack: Pack, scanner: Scanner) -> list[SourceReport]:
-    """The sources that one input holds. Never raises for what stands in it: what cannot be read is a note."""
+def read_source(handed: Handed, pack: Pack, scanner: Scanner, template: LineTemplate | None = None) -> list[SourceReport]:
+    """The sources that one input holds. Never raises for what stands in it: what cannot be read is a note.
+
+    `template` is the prefix that torchrun was told to put before the lines of its workers.
+    """
     try:
         opened = open_handed(handed)
     except (OSError, ValueError) as error:
@@ -51,11 +57,11 @@ def read_source(handed: Handed, pack: Pack, scanner: Scanner) -> list[SourceRepo
         if kind == "error_file":
             return [_read_error_file(handed, opened, pack, scanner)]
         try:
-            rank_of = rank_reader(label_of([Window(offset=0, line=1, data=opened.head)]))
+            rank_of = rank_reader(label_of([Window(offset=0, line=1, data=opened.head)], template))
             scan = scanner.scan(opened, rank_of=rank_of)  # type: ignore[arg-type]  # a raw stream reads like a binary one
         except OSError as error:
             return [_unread(handed, kind, f"cannot be read: {error.strerror or error}")]
-    return _Input(handed, opened, scan, pack).reports(kind)
+    return _Input(handed, opened, scan, pack, template).reports(kind)
 
 
 def _unread(handed: Handed, kind: SourceKind, what: str) -> SourceReport:
@@ -72,11 +78,12 @@ def _without_text(handed: Handed, opened: Opened, kind: SourceKind) -> SourceRep
 class _Input:
     """One scanned input, on its way to reports."""
 
-    def __init__(self, handed: Handed, opened: Opened, scan: ScanResult, pack: Pack) -> None:
+    def __init__(self, handed: Handed, opened: Opened, scan: ScanResult, pack: Pack, template: LineTemplate | None) -> None:
         self._handed = handed
         self._opened = opened
         self._scan = scan
         self._pack = pack
+        self._template = template
         self._place, self._place_note = agreed_place(handed.path, handed.place, scan.windows)
 
     def reports(self, kind: SourceKind) -> list[SourceReport]:
@@ -117,8 +124,10 @@ class _Input:
 
     def _report(self, part: Part, index: int, count: int, data: bytes) -> SourceReport:
         source = self._source(part, index, count, data)
-        label: Label = label_of(self._scan.windows) if part.kind == "log" else "none"
+        label = self._label(part)
         stretches = self._stretches(part, label)
+        if processes := ranks_of_processes(line for stretch in stretches for line in stretch):
+            stretches = [[_placed(line, with_rank_of_process(line.place, processes)) for line in one] for one in stretches]
         if ranks := ranks_by_local(line for stretch in stretches for line in stretch):
             source = replace(source, place=with_rank(source.place, ranks))
             stretches = [[_placed(line, with_rank(line.place, ranks)) for line in stretch] for stretch in stretches]
@@ -137,6 +146,11 @@ class _Input:
             notes.append(Note(source.path, "is too large for a configuration or a command: not read"))
         kept = text if text is not None and part.stop - part.start <= KEPT_TEXT_BYTES else None
         return replace(report, text=kept, notes=tuple(notes))
+
+    def _label(self, part: Part) -> Label:
+        # Lines behind a prefix that only the template explains may look like no log.
+        is_log = part.kind == "log" or (part.kind == "unknown" and self._template is not None)
+        return label_of(self._scan.windows, self._template) if is_log else "none"
 
     def _judged(
         self, ctx: Context, lines: list[Line], hits: Sequence[Hit], structure: Structure, part: Part, label: Label

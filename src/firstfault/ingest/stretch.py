@@ -9,8 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from firstfault.ingest.label import find_label
+from firstfault.ingest.line_template import LineTemplate
 from firstfault.ingest.lines import Line
-from firstfault.ingest.prefix import Label, find_label, join_places, parse_prefix
+from firstfault.ingest.prefix import Label, join_places, parse_prefix
 from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.bundle import Note
 from firstfault.model.event import Place
@@ -67,9 +69,9 @@ def _is_below(text: str, above: Line, native: bool) -> bool:
     return native and (bool(_CONTINUES.match(text)) or bool(_STANDS_BELOW.search(above.text)))
 
 
-def label_of(windows: Sequence[Window]) -> Label:
+def label_of(windows: Sequence[Window], template: LineTemplate | None = None) -> Label:
     """What a label at the start of every line means, judged by the beginning and the end of the source."""
-    return find_label(_sample(windows))
+    return find_label(_sample(windows), template)
 
 
 def agreed_place(path: str, named: Place, windows: Sequence[Window]) -> tuple[Place, Note | None]:

@@ -110,7 +110,8 @@ class ProcessExit(msgspec.Struct, frozen=True, kw_only=True):
 
     `code` is the exit code (negative: signal number, as torchelastic prints it; None: unknown).
     `by_launcher` is true for a line in which the launcher says that it sends the signal to this pid.
-    `reporter` names the kind of text: elastic, srun, slurm, kubernetes, accelerate, deepspeed, spawn, kernel, shell.
+    `reporter` names the kind of text: elastic, srun, slurm, kubernetes, accelerate, deepspeed, spawn, mpirun, pdsh, kernel,
+    shell.
     `first_observed` marks the entry that torchelastic calls the root cause: the earliest time *seen* on that node.
     `tasks` are Slurm task numbers, which are ranks where one task is started for each rank.
     """

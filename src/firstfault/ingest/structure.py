@@ -114,6 +114,18 @@ def _environment(lines: Sequence[Line], ctx: Context) -> Structure:
     return Structure(settings=read_environment(lines, ctx))
 
 
+def _memory_series(lines: Sequence[Line], ctx: Context) -> Structure:
+    from firstfault.ingest.memory_series import read_memory_series
+
+    return Structure(facts=read_memory_series(lines, ctx))
+
+
+def _process_tables(lines: Sequence[Line], ctx: Context) -> Structure:
+    from firstfault.ingest.process_table import read_process_tables
+
+    return Structure(facts=read_process_tables(lines, ctx))
+
+
 def _vitals(lines: Sequence[Line], ctx: Context) -> Structure:
     from firstfault.ingest.vitals import read_vitals
 
@@ -168,7 +180,8 @@ _SCHEDULER = _Reader(
     ),
 )
 _TRACEBACKS, _DUMPS, _COMMAND, _ENVIRONMENT = (_Reader(read) for read in (_tracebacks, _dumps, _command, _environment))
-_PRINTED = (_TRACEBACKS, _FAILURE_BLOCKS, _EXITS, _KERNEL, _SCHEDULER, _DUMPS, _COMMAND, _ENVIRONMENT)
+_MEMORY = (_Reader(_memory_series, ("rss", "resident", "mem", "allocated")), _Reader(_process_tables, ("ppid",)))
+_PRINTED = (_TRACEBACKS, _FAILURE_BLOCKS, _EXITS, _KERNEL, _SCHEDULER, _DUMPS, _COMMAND, _ENVIRONMENT, *_MEMORY)
 _READERS: dict[SourceKind, tuple[_Reader, ...]] = {
     "log": _PRINTED,
     "unknown": _PRINTED,

@@ -10,6 +10,7 @@ from firstfault.knowledge.lint_conditions import Vocabulary, conditions, value_f
 from firstfault.knowledge.lint_entries import lint_entry, lint_holes, lint_options, texts
 from firstfault.knowledge.lint_issue import LintIssue
 from firstfault.knowledge.pack import body
+from firstfault.knowledge.pattern import GOOD_LITERAL_BYTES
 from firstfault.knowledge.schema import Entry, EntryBody, FactSpec, Pack, Signal
 from firstfault.knowledge.separation import lint_siblings
 from firstfault.knowledge.template import holes
@@ -47,6 +48,14 @@ def _lint_signals(pack: Pack) -> Iterator[LintIssue]:
         # A truth may be both: the event makes it true. A value may not: its comparisons would meet a truth.
         if signal.event in pack.facts and pack.facts[signal.event].type != "bool":
             yield LintIssue(signal.source, f"`{signal.event}` is an event and a fact with a value: rename one of them")
+        # Progress lines are searched for in few places only.
+        if len(signal.literal.encode()) < GOOD_LITERAL_BYTES and signal.role != "progress":
+            yield LintIssue(
+                signal.source,
+                f"the literal {signal.literal!r} has fewer than {GOOD_LITERAL_BYTES} bytes, which slows the scan: "
+                "split the signal or put more fixed text between two holes",
+                "warning",
+            )
         for name, value in signal.facts.items():
             spec = pack.facts.get(name)
             fault = _set_fault(spec, value, signal) if spec else f"`facts` sets `{name}`, which is no fact"

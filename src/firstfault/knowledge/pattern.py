@@ -13,6 +13,8 @@ from firstfault.knowledge.schema import HoleKind
 from firstfault.lazy_pattern import lazy_pattern
 
 MIN_LITERAL_BYTES = 6
+GOOD_LITERAL_BYTES = 8
+"""The prefilter compares eight bytes at once: a shorter literal slows the search for all."""
 
 KINDS: dict[str, str] = {
     "int": r"[-+]?[0-9]{1,18}",

@@ -30,7 +30,7 @@ PLAIN_BYTES = 128 << 10
 TRIGGERS = {
     b"Traceback (most recent call last)": "",
     b"Failures:": "Failures:",
-    b" FAILED": " FAILED",
+    b"Root Cause (first observed failure)": "",
     b"error: ***": "",
 }
 """Literals around which windows are kept though they are no signals, and what their line must end with."""

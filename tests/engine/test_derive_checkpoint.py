@@ -62,6 +62,8 @@ def test_a_key_that_looks_like_a_path_is_none():
         ((MAIN, TRAINER_SAVE), "RuntimeError: anything", "save"),
         ((MAIN, frame("train.py", "resume", "f = open(path)")), f"{MISSING}'out/step_40/model.pt'", "load"),
         ((MAIN, frame("train.py", "keep", "f = open(path)")), f"{MISSING}'out/step_40/model.pt'", None),
+        ((MAIN, lib("toolbox/runner.py", "save_checkpoint", "backend.put(data)")), "RuntimeError: anything", "save"),
+        ((MAIN, lib("toolbox/runner.py", "save_model", "backend.put(data)")), "RuntimeError: anything", "none"),
         ((MAIN,), "ZeroDivisionError: division by zero", "none"),
     ],
 )

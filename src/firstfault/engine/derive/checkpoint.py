@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstfault.engine.derive.frames import library_path
+from firstfault.engine.derive.frames import is_library, library_path
 from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import Fact
 
@@ -40,10 +40,11 @@ _READER_EVENTS = frozenset(
     }
 )
 _LIBRARIES = ("torch/", "transformers/", "accelerate/", "deepspeed/", "lightning/", "pytorch_lightning/", "megatron/")
-_LOADS = lazy_pattern(
-    r"_load_from_checkpoint|_load_optimizer_and_scheduler|_load_rng_state|load_checkpoint|load_state|load_from_json"
-)
-_SAVES = lazy_pattern(r"_save_checkpoint|_save_optimizer_and_scheduler|save_checkpoint|save_state|save_model|save_to_json")
+_LOADS = lazy_pattern(r"_load_optimizer_and_scheduler|_load_rng_state|load_state|load_from_json")
+_SAVES = lazy_pattern(r"_save_optimizer_and_scheduler|save_state|save_model|save_to_json")
+# Plain in any library.
+_LOADS_CHECKPOINT = lazy_pattern(r"_*(?:load|resume|restore)(?:_from)?_checkpoint")
+_SAVES_CHECKPOINT = lazy_pattern(r"_*(?:save|write)_checkpoint")
 # The code of a script that opens a file of a checkpoint says in its own words what for.
 _WORDS = (("load", lazy_pattern(r"(?:load|resume|restore)")), ("save", lazy_pattern(r"(?:save|dump|write)")))
 _NO_SITE = frozenset({None, "user"})
@@ -113,11 +114,13 @@ def _operation(scope: Scope, facts: FactSet) -> str | None:
 
 
 def _by_library(frame: Frame) -> str | None:
-    if not library_path(frame.path).startswith(_LIBRARIES):
+    if not is_library(frame.path):
         return None
-    if _LOADS.match(frame.function):
+    known = library_path(frame.path).startswith(_LIBRARIES)
+    if _LOADS_CHECKPOINT.match(frame.function) or (known and _LOADS.match(frame.function)):
         return "load"
-    return "save" if _SAVES.match(frame.function) else None
+    saves = _SAVES_CHECKPOINT.match(frame.function) or (known and _SAVES.match(frame.function))
+    return "save" if saves else None
 
 
 def _by_words(frame: Frame) -> str | None:

@@ -42,6 +42,8 @@ def read_structure(stretches: Sequence[Sequence[Line]], text: str, ctx: Context)
         return _config(text, ctx)
     if kind == "deepspeed_config":
         return _deepspeed(text, ctx)
+    if kind == "python":
+        return _script(text, [line for lines in stretches for line in lines], ctx)
     return _joined(part for lines in stretches for part in _looked_for(lines, ctx))
 
 
@@ -76,6 +78,13 @@ def _deepspeed(text: str, ctx: Context) -> Structure:
 
     settings, notes = read_deepspeed(text, ctx)
     return Structure(settings=settings, notes=notes)
+
+
+def _script(text: str, lines: Sequence[Line], ctx: Context) -> Structure:
+    from firstfault.ingest.script import read_script
+
+    facts, settings, notes = read_script(text, lines, ctx)
+    return Structure(facts=facts, settings=settings, notes=notes)
 
 
 def _tracebacks(lines: Sequence[Line], ctx: Context) -> Structure:
@@ -167,7 +176,7 @@ _KERNEL = _Reader(
     _kernel,
     (
         *("oom-kill:", "ut of memory: kill", "segfault at", "general protection", "invalid opcode", "nvrm: xid"),
-        "kb, limit",
+        *("kb, limit", "pcie bus error", "aer: ", "hardware error", "edac mc", "hardware memory corruption"),
     ),
 )
 _SCHEDULER = _Reader(

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from engine.runs import MAIN, crash, facts_of, frame, lib
+from engine.faults import Log, causal, world
+from engine.runs import MAIN, crash, facts_of, frame, lib, pack_of
+from firstfault.engine.align import align
+from firstfault.engine.attribute import attribute
+from firstfault.engine.derive import checkpoint, derive
+from firstfault.engine.derive.scope import Scope
+from firstfault.model.bundle import Source, SourceReport
+from firstfault.model.event import Place
+from firstfault.model.fact import FactSet, Setting
+from firstfault.model.span import SourceSpan
 
 LOAD = lib("torch/serialization.py", "load", "with _open_zipfile_reader(opened_file) as opened_zipfile:")
 SAVE = lib("torch/serialization.py", "save", "_save(obj, opened_zipfile, pickle_module, pickle_protocol)")
@@ -122,3 +132,45 @@ def _cut(message, error):
     log = crash(MAIN, error=message, fault_class="checkpoint_error", name="ckpt.truncated")
     log.events[-1].captures["error"] = error
     return log
+
+
+def with_settings(log, **values):
+    """The facts of `log` beside a file that sets `values`: names in capitals are of the environment."""
+    span = SourceSpan("conf", 1, 0)
+    settings = tuple(
+        Setting(family="environment" if key.isupper() else "arguments", key=key, value=value, span=span, text=value)
+        for key, value in values.items()
+    )
+    found = world(None, log)
+    report = SourceReport(source=Source(id="conf", path="conf", kind="text"), settings=settings)
+    found = msgspec.structs.replace(found, reports=(*found.reports, report))
+    known = align(found)
+    return derive(known, attribute(known, causal()), pack_of())
+
+
+@pytest.mark.parametrize(
+    ("setting", "role"),
+    [({"HF_HOME": "/scratch/hf/"}, "cache"), ({"output_dir": "/scratch/hf"}, "checkpoint"), ({"seed": "/scratch/hf"}, "other")],
+)
+def test_what_lies_below_a_directory_that_was_set_is_for_what_that_directory_is(setting, role):
+    log = crash(MAIN, error=f"{MISSING}'/scratch/hf/part-1'", fault_class="python_exception", name="python.exception")
+    assert with_settings(log, **setting).value("exc.path_role") == role
+
+
+def test_a_file_that_the_launcher_reads_is_its_configuration():
+    launch = lib("accelerate/commands/launch.py", "launch_command", "args = load(path)")
+    assert facts(launch, error=f"{MISSING}'run/step_4/x.yaml'").value("exc.path_role") == "config"
+
+
+@pytest.mark.parametrize(("name", "failed"), [("ckpt.write_failed", True), ("train.note", None)])
+def test_an_attempt_before_that_failed_while_writing_is_remembered(name, failed):
+    before = Log("first.log", attempt=0)
+    before.fault("checkpoint_error" if failed else "python_exception", name=name)
+    after = crash(MAIN, LOAD, error=CUT_ZIP, fault_class="checkpoint_error", name="ckpt.truncated")
+    after.place = Place(attempt=1)
+    after.events[-1] = msgspec.structs.replace(after.events[-1], place=Place(attempt=1))
+    found = align(world(None, before, after))
+    scope = Scope(found, attribute(found, causal()), pack_of())
+    scope.event, scope.attempt = after.events[-1], 1
+    names = {fact.name: fact.value for fact in checkpoint.derive(scope, FactSet())}
+    assert names.get("ckpt.writer_failed") is failed

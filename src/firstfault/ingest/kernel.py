@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from firstfault.ingest import hardware
 from firstfault.ingest.context import Context
 from firstfault.ingest.lines import Line
 from firstfault.lazy_pattern import lazy_pattern
@@ -12,7 +13,7 @@ from firstfault.model.event import Place, ProcessExit
 from firstfault.model.fact import Fact
 from firstfault.model.span import SourceSpan
 
-PRODUCES = ("host.oom_kill", "host.ram_bytes", "native.module", "gpu.xid", "gpu.xid_first", "gpu.xid_kind")
+PRODUCES = ("host.oom_kill", "host.ram_bytes", "native.module", "gpu.xid", "gpu.xid_first", "gpu.xid_kind", *hardware.PRODUCES)
 
 MAX_EXITS = 1_000
 MAX_XIDS = 1_000
@@ -22,6 +23,7 @@ MAX_TEXT_CHARS = 500
 _LEAD = r"^(?:.{0,80}?\bkernel: )?(?:<\d>)?\s*(?:\[\s*\d+\.\d+\]\s*)?"
 _TRIGGER = lazy_pattern(
     r"oom-kill:|ut of memory: Kill|segfault at|general protection|invalid opcode|NVRM: Xid|usage \d+kB, limit"
+    r"|hardware memory corruption"
 )
 _CONSTRAINT = lazy_pattern(_LEAD + r"oom-kill:constraint=(?P<constraint>\w+).*?(?:,task=[^,]*,pid=(?P<pid>\d{1,9}))?,uid=")
 _KILLED = lazy_pattern(
@@ -32,6 +34,11 @@ _SEGFAULT = lazy_pattern(
     _LEAD
     + r"(?:traps: )?(?P<name>[^\[\]:]{1,64})\[(?P<pid>\d{1,9})\]:? (?P<kind>segfault at|general protection|trap invalid opcode)"
     r".*?(?: in (?P<module>[^\s\[]{1,255})\[|$)"
+)
+_CORRUPTION = lazy_pattern(
+    _LEAD + r"(?:Memory failure: 0x[0-9a-f]{1,16}: Sending SIGBUS to|MCE 0x[0-9a-f]{1,16}: Killing)"
+    r" (?P<name>[^:]{1,64}):(?P<pid>\d{1,9}) due to hardware memory corruption",
+    needs="hardware memory corruption",
 )
 _XID = lazy_pattern(
     _LEAD + r"NVRM: Xid \((?:PCI:)?(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.\d)?\): (?P<xid>\d{1,4})"
@@ -55,7 +62,7 @@ def read_kernel(lines: Sequence[Line], ctx: Context) -> tuple[tuple[ProcessExit,
     for line in lines:
         if _TRIGGER.search(line.text):
             reader.read(line)
-    return tuple(reader.exits[:MAX_EXITS]), reader.facts()
+    return tuple(reader.exits[:MAX_EXITS]), (*reader.facts(), *hardware.read_hardware(lines, ctx))
 
 
 class _Kernel:
@@ -84,6 +91,8 @@ class _Kernel:
         elif found := _SEGFAULT.match(line.text):
             self._modules.append((found["module"] or "", span))
             self._exit(line, int(found["pid"]), -4 if "opcode" in found["kind"] else -11)
+        elif found := _CORRUPTION.match(line.text):
+            self._exit(line, int(found["pid"]), -7)
         elif (found := _XID.match(line.text)) and len(self._xids) < MAX_XIDS:
             time = line.place.time.seconds if line.place.time else None
             self._xids.append(Xid(bus_of(found["bus"]), int(found["xid"]), time, span))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstfault.ingest.memory_series import PRODUCES, read_memory_series
+from firstfault.ingest.memory_series import MAX_LINES, PRODUCES, read_memory_series
 from firstfault.ingest.process_table import read_process_tables
 from reader_lines import context, lines
 
@@ -85,6 +85,11 @@ def test_micro_batches_of_a_window_are_no_steps() -> None:
     }
     flat = read(steps("update 3 micro_batch={step} mem 10.{size:.0f} GiB", [1] * 12, every=1))
     assert flat == {"memory.micro_step_slope_bytes": 0}
+
+
+def test_of_a_long_log_the_end_is_read() -> None:
+    sizes = [*(4.0 + 0.001 * index for index in range(2000)), *[12.0] * MAX_LINES]
+    assert read(steps("step {step} mem {size:.3f} GiB", sizes)) == {"memory.step_slope_bytes": 0, "memory.flat_before": True}
 
 
 def test_ranks_are_not_mixed() -> None:

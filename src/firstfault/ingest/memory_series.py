@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 from typing import NamedTuple
@@ -24,7 +25,8 @@ PRODUCES = (
 WORDS = ("rss", "resident", "mem", "allocated")
 """One of these stands in every line that is read."""
 
-MAX_POINTS = 20_000
+MAX_LINES = 4_000
+"""Lines with one of the words that are read: the last ones, which lead up to the failure."""
 MAX_SERIES = 256
 MAX_LINE_CHARS = 2_000
 MIN_POINTS = 5
@@ -40,16 +42,16 @@ STEADY_SHARE = 0.8
 LATE_SHARE = 0.25
 
 _FIGURE = lazy_pattern(
-    r"(?i)(?P<before>(?:\b[a-z]{1,12}[ _-](?:[a-z]{1,12}[ _-]){0,2})?)"
     r"(?<![a-z0-9])(?P<what>rss|resident(?:[ _](?:memory|set size|set))?"
     r"|mem(?:ory)?(?:[ _](?:allocated|used|usage))?|allocated)"
     r"(?: ?[=:] ?| )(?P<size>[0-9]{1,12}(?:\.[0-9]{1,6})?) ?(?P<unit>bytes|[kmgt]i?b)\b"
 )
+_WORDS_BEFORE = lazy_pattern(r"(?:[a-z]{1,12}[ _-]){1,3}\Z")
 _MICRO_STEP = lazy_pattern(
-    r"(?i)\bmicro[ _-]?(?:step|batch)\s{0,2}[=:#\[]?\s{0,4}(?P<step>[0-9]{1,9})\b(?: ?(?:/|of) ?(?P<total>[0-9]{1,6})\b)?"
+    r"\bmicro[ _-]?(?:step|batch)\s{0,2}[=:#\[]?\s{0,4}(?P<step>[0-9]{1,9})\b(?: ?(?:/|of) ?(?P<total>[0-9]{1,6})\b)?"
 )
-_STEP = lazy_pattern(r"(?i)(?<!micro[ _-])\b(?:global_?)?(?:step|iter|iteration)s?\s{0,2}[=:#\[]?\s{0,4}(?P<step>[0-9]{1,9})\b")
-_WORKER = lazy_pattern(r"(?i)\bworker[ _#=:-]{0,2}(?P<number>[0-9]{0,6})")
+_STEP = lazy_pattern(r"(?<!micro[ _-])\b(?:global_?)?(?:step|iter|iteration)s?\s{0,2}[=:#\[]?\s{0,4}(?P<step>[0-9]{1,9})\b")
+_WORKER = lazy_pattern(r"\bworker[ _#=:-]{0,2}(?P<number>[0-9]{0,6})")
 # Peaks never fall, so their rise says little; what is free or the limit is not what is used.
 _OTHER_FIGURES = frozenset(
     {"max", "peak", "highest", "reserved", "cached", "free", "available", "avail", "total", "limit", "shared"}
@@ -77,16 +79,17 @@ class _Key(NamedTuple):
 def read_memory_series(lines: Sequence[Line], ctx: Context) -> tuple[Fact, ...]:
     """Facts of series with enough points and a clear direction; anything else stays unknown."""
     series: dict[_Key, list[Point]] = {}
-    on_gpu, taken = False, 0
+    on_gpu = False
+    telling: deque[tuple[Line, str]] = deque(maxlen=MAX_LINES)
     for line in lines:
         lower = line.text[:MAX_LINE_CHARS].casefold()
         on_gpu = on_gpu or "cuda" in lower
-        if not any(word in lower for word in WORDS):
-            continue
-        for key, point in _points(line, ctx):
-            if taken < MAX_POINTS and (key in series or len(series) < MAX_SERIES):
+        if any(word in lower for word in WORDS):
+            telling.append((line, lower))
+    for line, lower in telling:
+        for key, point in _points(line, lower, ctx):
+            if key in series or len(series) < MAX_SERIES:
                 series.setdefault(key, []).append(point)
-                taken += 1
     resident = {key: points for key, points in series.items() if key.kind != "device"}
     facts = [*growth_fact([(key.kind, points) for key, points in resident.items()], "resident memory in the log")]
     # Without a GPU the tensors are in the process's own memory.
@@ -101,15 +104,16 @@ def read_memory_series(lines: Sequence[Line], ctx: Context) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-def _points(line: Line, ctx: Context) -> Iterator[tuple[_Key, Point]]:
-    text = line.text[:MAX_LINE_CHARS]
-    micro = _MICRO_STEP.search(text)
-    step = micro or _STEP.search(text)
+def _points(line: Line, text: str, ctx: Context) -> Iterator[tuple[_Key, Point]]:
+    """The first figure of the line, whose text comes in lower case."""
     for found in _FIGURE.finditer(text):
-        words = set(found["before"].casefold().replace("_", " ").replace("-", " ").split())
-        what = found["what"].casefold()
+        before = _WORDS_BEFORE.search(text[max(0, found.start() - 40) : found.start()])
+        words = set(before[0].replace("_", " ").replace("-", " ").split()) if before else set()
+        what = found["what"]
         if words & _OTHER_FIGURES:
             continue
+        micro = _MICRO_STEP.search(text)
+        step = micro or _STEP.search(text)
         worker = _WORKER.search(text, 0, found.start("what"))
         if what.startswith(("rss", "resident")) or words & _HOST:
             side, number = ("workers", worker["number"]) if worker else ("main", "")

@@ -36,7 +36,7 @@ def test_the_list(call: Call) -> None:
 
 def test_the_first_example_is_the_default(engine: Engine, call: Call, examples: Path) -> None:
     code, out, _ = call("demo")
-    assert code == 1
+    assert code == 0
     assert out.startswith("example: The first run\nmade:    recorded\n$ firstfault diagnose first-run\n4 ranks")
     assert out.endswith(f"files: {examples / 'first-run'} (copy them: --keep DIR)\n")
     assert engine.inputs == ["first-run"]

@@ -44,7 +44,7 @@ def test_the_first_example_is_the_default(engine: Engine, call: Call, examples: 
 
 
 def test_another_example(engine: Engine, call: Call) -> None:
-    assert call("demo", "second")[0] == 1
+    assert call("demo", "second")[0] == 0
     assert engine.inputs == ["second"]
 
 

@@ -140,7 +140,7 @@ def entry_text(entry_id, requires, *, refines=None, evidence="oom.requested_byte
 
 
 ENTRIES = {
-    "cuda-oom": entry_text("cuda-oom", 'fault.class == "device_oom"'),
+    "cuda-oom": entry_text("cuda-oom", 'fault.class in ["device_oom", "silent_end"]'),
     "oom-forward": entry_text("oom-forward", 'oom.phase == "forward"', refines="cuda-oom"),
     "oom-optimizer": entry_text(
         "oom-optimizer", 'oom.phase == "optimizer"', refines="cuda-oom", evidence="script.retain_graph"

@@ -9,6 +9,7 @@ from firstfault.knowledge.fact_list import NUMBER_TYPES
 from firstfault.knowledge.lint_conditions import Vocabulary, conditions, value_fault
 from firstfault.knowledge.lint_entries import lint_entry, lint_holes, lint_options, texts
 from firstfault.knowledge.lint_issue import LintIssue
+from firstfault.knowledge.lint_roots import CAUSAL_FILE, lint_roots
 from firstfault.knowledge.pack import body
 from firstfault.knowledge.pattern import GOOD_LITERAL_BYTES
 from firstfault.knowledge.schema import Entry, EntryBody, FactSpec, Pack, Signal
@@ -17,7 +18,6 @@ from firstfault.knowledge.template import holes
 from firstfault.model.event import CaptureValue
 
 FACTS_FILE = "encyclopedia/facts.toml"
-CAUSAL_FILE = "encyclopedia/explains.toml"
 NUMBER_KINDS = frozenset({"int", "float", "size", "duration", "rank"})
 
 
@@ -27,6 +27,7 @@ def lint(pack: Pack, cli_options: frozenset[str] = frozenset()) -> list[LintIssu
     read = [(entry, body(pack, entry.id)) for entry in pack.entries.values()]
     issues = [issue for entry, text in read for issue in lint_entry(entry, text, pack, vocabulary)]
     issues += lint_siblings(pack)
+    issues += lint_roots(pack)
     issues += _lint_signals(pack)
     issues += _lint_classes(pack)
     issues += _lint_facts(pack, vocabulary)

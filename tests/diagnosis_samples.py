@@ -61,7 +61,11 @@ def established() -> Diagnosis:
         initiating=Initiating(rank=2, ranks=(2,), host="node-1", time="10:41:07.3", certainty="established", evidence=("e1",)),
         collateral=tuple(
             Collateral(
-                rank=rank, entry="launcher-stops-siblings", explained_by="the failure of rank 2, 4.9 s before", evidence=(key,)
+                rank=rank,
+                entry="launcher-stops-siblings",
+                what="stopped by the launcher",
+                explained_by="the failure of rank 2, 4.9 s before",
+                evidence=(key,),
             )
             for rank, key in ((0, "e6"), (1, "e7"), (3, "e8"))
         ),
@@ -185,12 +189,19 @@ def undetermined() -> Diagnosis:
         missing=(
             Missing(
                 fact="oom.phase",
-                why="The paste starts below the Python frame that made the allocation.",
+                ask="Which frames made the allocation?",
+                values=("forward", "evaluation"),
+                why="Which frames made the allocation? The paste starts below the Python frame that made the allocation.",
                 command="firstfault diagnose rank2.log (the whole file: it is read here, not sent)",
                 separates=("eval-predictions-kept-on-gpu", "cuda-oom-activations"),
                 cost="seconds",
             ),
-            Missing(fact="train.accumulation_steps", why="It is not in the paste.", command="grep -n accumulation train.py"),
+            Missing(
+                fact="train.accumulation_steps",
+                ask="How many micro-batches make one step?",
+                why="It is not in the paste.",
+                command="grep -n accumulation train.py",
+            ),
         ),
         alternatives=(
             Alternative(

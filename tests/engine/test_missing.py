@@ -76,7 +76,7 @@ def test_only_collateral_asks_for_the_other_ranks():
 
 def test_unknown_blank_stays_readable():
     pack = pack_of(ROOT, entry("a", ["x"], "oom"), facts=[spec("x", obtain="{launch.command} | tee {log}")])
-    assert ask(pack)[0].command == "<launch.command> | tee logs/run.log"
+    assert ask(pack)[0].command == "<your launch command> | tee logs/run.log"
 
 
 def test_fact_that_decides_nothing_by_itself_comes_after_one_that_does():

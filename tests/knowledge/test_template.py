@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firstfault.knowledge.schema import FactSpec
-from firstfault.knowledge.template import fill, format_value, holes
+from firstfault.knowledge.template import fill, fill_blanks, format_value, holes
 from firstfault.model.span import SourceSpan
 
 
@@ -55,7 +55,31 @@ def test_span_is_file_and_line():
 
 
 def test_commands_keep_what_is_unknown_as_a_gap():
-    assert fill("firstfault {log}. Then {a.b}", Known(a__b=2), {}, keep_unknown=True) == "firstfault <log>. Then 2"
+    names = {"log": "the log", "script": "your script"}
+    specs = {"a.b": spec("a.b", "int"), "a.c": spec("a.c", "int")}
+    assert (
+        fill_blanks("firstfault {log}. Then {a.b} {a.c}", Known(a__b=2), specs, names) == "firstfault <the log>. Then 2 <a.c>"
+    )
+
+
+def test_braces_that_are_no_blanks_belong_to_the_code():
+    code = 'torch.load(path, map_location=f"cuda:{local}"); f"{state.step}"'
+    assert fill_blanks(code, Known(), {"a.b": spec("a.b", "int")}, {"log": "the log"}) == code
+
+
+@pytest.mark.parametrize(
+    ("text", "one"),
+    [
+        ("{a.b} GPUs are visible.", "1 GPU is visible."),
+        ("{a.b} processes on this host.", "1 process on this host."),
+        ("{a.b} training steps had been done.", "1 training step had been done."),
+        ("{a.b} of its ranks.", "1 of its ranks."),
+        ("Xid {a.b} for this GPU.", "Xid 1 for this GPU."),
+    ],
+)
+def test_one_is_not_many(text, one):
+    assert fill(text, Known(a__b=1), {}) == one
+    assert fill(text, Known(a__b=2), {}) == text.replace("{a.b}", "2")
 
 
 def test_other_braces_are_text():

@@ -50,6 +50,24 @@ def test_a_command_breaks_before_a_pipe() -> None:
     assert lines == ["firstfault diagnose runs/job-4127/ --patch \\", "    | git apply"]
 
 
+def test_a_comment_stands_below_and_quotes_stay_whole() -> None:
+    text = "dmesg -T | grep -i -E 'oom-kill|killed process' # or: journalctl -k --since '2 hours ago'"
+    assert wrap_command(text, 60) == [
+        "dmesg -T | grep -i -E 'oom-kill|killed process'",
+        "# or: journalctl -k --since '2 hours ago'",
+    ]
+    shown = wrap_command("python train.py --name 'a b c d e f g h' --steps 3", 36)
+    assert any("'a b c d e f g h'" in line for line in shown)
+
+
+def test_a_word_that_must_break_is_joined_again_by_the_shell() -> None:
+    canvas = Canvas(Look(width=40))
+    canvas.command("nvidia-smi --query-gpu=index,pci.bus_id,pcie.link.width.current --format=csv")
+    script = canvas.text().replace("  $ ", "", 1)
+    joined = script.replace("\\\n", "")
+    assert "index,pci.bus_id,pcie.link.width.current " in joined
+
+
 @given(TEXT, st.integers(8, 60))
 def test_wrapped_code_keeps_its_blanks(text: str, width: int) -> None:
     lines = wrap_code(text, width)

@@ -100,7 +100,7 @@ def test_every_line_of_evidence_is_named_by_place() -> None:
 
 
 def test_collateral_is_named_once() -> None:
-    assert _render(established()).count("launcher-stops-siblings") == 1
+    assert _render(established()).count("stopped by the launcher") == 1
     assert "ranks 0, 1, 3" in _render(established())
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from diagnosis_samples import established, symmetric, undetermined
@@ -32,11 +33,49 @@ def test_ranks_are_joined(ranks: list[int], text: str) -> None:
         (Initiating(rank=None, ranks=(3, 7), relation="several"), "ranks 3, 7 may have failed first"),
         (Initiating(rank=None, host="node-4"), "it began on node-4"),
         (Initiating(rank=None), "which rank failed first is not known"),
-        (Initiating(rank=None, certainty="established"), "what was read names no rank"),
+        (Initiating(rank=None, certainty="established"), "no line says which rank it was"),
     ],
 )
 def test_who_was_first(initiating: Initiating, text: str) -> None:
     assert words.who_was_first(initiating) == text
+
+
+@pytest.mark.parametrize(
+    ("time", "text"),
+    [
+        ("1130 20:35:44.948000", "20:35:44.948"),
+        ("2026-11-30 19:00:34,806", "2026-11-30 19:00:34.806"),
+        ("2026-03-01T10:41:12.2", "2026-03-01 10:41:12.2"),
+        ("1796065075", "2026-11-30 18:57:55 UTC"),
+        ("[1819210.118233]", ""),
+        ("step 7", "step 7"),
+    ],
+)
+def test_a_time_is_said_as_people_read_it(time: str, text: str) -> None:
+    assert words.moment(time) == text
+
+
+def test_a_single_process_has_nobody_to_be_first_of() -> None:
+    one = Diagnosis(verdict="likely", initiating=Initiating(rank=None, certainty="established"))
+    assert words.verdict_of_rank(one) == []
+    eight = msgspec.structs.replace(one, facts={"run.world_size": {"value": 8}})
+    assert words.verdict_of_rank(eight) == ["no line says which rank it was"]
+
+
+def test_the_rank_s_own_error_is_no_heading() -> None:
+    own = [Collateral(rank=0, entry=name, explained_by=words.OWN_ERROR, evidence=("e1",)) for name in "ab"]
+    groups = words.collateral_groups([*own, Collateral(rank=1, entry="c", explained_by="the failure of rank 0")], {})
+    assert words.explained_mostly(groups) == "the failure of rank 0"
+    assert [words.follows_from(group, "the failure of rank 0") for group in groups][-1] == ""
+
+
+def test_commands_stand_one_a_line() -> None:
+    text = 'dmesg -T | grep -E "a; b"; python -c "import torch;print(1)"; sacct -j JOB'
+    assert words.steps(text).split("\n") == [
+        'dmesg -T | grep -E "a; b"',
+        'python -c "import torch;print(1)"',
+        "sacct -j JOB",
+    ]
 
 
 def test_what_was_read_counts_a_paste_once_and_ranks_from_all_places() -> None:
@@ -50,13 +89,14 @@ def test_what_was_read_counts_a_paste_once_and_ranks_from_all_places() -> None:
 def test_collateral_of_one_kind_is_one_group() -> None:
     items = [Collateral(rank=rank, entry="a", explained_by="b", evidence=("e1",)) for rank in (1, 0, None)]
     items.append(Collateral(rank=5, entry="a", explained_by="c", evidence=("e2",)))
-    groups = words.collateral_groups(items)
+    groups = words.collateral_groups(items, {"a": "A"})
+    assert {group.what for group in groups} == {"A"}
     assert [(group.ranks, group.evidence) for group in groups] == [((0, 1), ("e1",)), ((5,), ("e2",))]
 
 
 def test_explanations_that_differ_in_numbers_are_one_group() -> None:
     items = [Collateral(rank=rank, entry="a", explained_by=f"the end of rank {rank}", evidence=("e1",)) for rank in (1, 0)]
-    assert [group.explained_by for group in words.collateral_groups(items)] == ["the end of rank 1, and alike"]
+    assert [group.explained_by for group in words.collateral_groups(items, {})] == ["the end of rank 1, and alike"]
 
 
 @pytest.mark.parametrize(

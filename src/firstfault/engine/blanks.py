@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from firstfault.knowledge.template import fill
+from firstfault.knowledge.template import fill, fill_blanks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,11 +15,20 @@ if TYPE_CHECKING:
     from firstfault.model.fact import FactValue
     from firstfault.model.span import SourceSpan
 
+# The blanks that are no facts, and what stands where one is unknown.
+_PLACEHOLDERS = {
+    "config": "your configuration file",
+    "launch.command": "your launch command",
+    "launcher": "your launcher",
+    "log": "the log",
+    "log_dir": "the folder of the logs",
+    "script": "your script",
+}
 _CONFIGS = frozenset({"accelerate_config", "deepspeed_config"})
 
 
 class Blanks:
-    """Fills commands. What is unknown becomes `<name>`: a reader can put it in."""
+    """Fills commands. What is unknown becomes `<your script>`: a reader can put it in. Other braces are the command's own."""
 
     def __init__(self, known: Known, bundle: Bundle, log: str | None) -> None:
         self._known = known
@@ -34,12 +43,8 @@ class Blanks:
         return self._known.span(name)
 
     def fill(self, template: str) -> str:
-        """The command with this run's files and facts, one line of the template a line."""
-        lines = (
-            fill(line, self, self._known.pack.facts, keep_unknown=True) if "{" in line else line
-            for line in template.split("\n")
-        )
-        return "\n".join(lines)
+        """The command with this run's files and facts."""
+        return fill_blanks(template, self, self._known.pack.facts, _PLACEHOLDERS)
 
     def fill_prose(self, template: str) -> str:
         """Prose: a sentence with an unknown blank is dropped."""

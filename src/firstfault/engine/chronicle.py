@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from firstfault.engine.classes import words_of
 from firstfault.model.diagnosis import TimelineEntry
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from firstfault.engine.align import Aligned
     from firstfault.engine.attribute import Attribution
     from firstfault.engine.evidence import EvidenceBook
+    from firstfault.knowledge.schema import CausalTable
     from firstfault.model.event import Event, Place
     from firstfault.model.span import SourceSpan
 
@@ -21,16 +23,16 @@ Kind = Literal["progress", "initiating", "collateral", "stopped", "silent", "ker
 _SOURCE_KINDS: dict[str, Kind] = {"kernel": "kernel", "slurm": "scheduler", "kubernetes": "scheduler"}
 
 
-def timeline(aligned: Aligned, attribution: Attribution, book: EvidenceBook) -> tuple[TimelineEntry, ...]:
+def timeline(aligned: Aligned, attribution: Attribution, book: EvidenceBook, causal: CausalTable) -> tuple[TimelineEntry, ...]:
     """All marks, each pointing at its line where that line is among the evidence."""
-    marks = _marks(aligned, attribution, book)
+    marks = _marks(aligned, attribution, book, causal)
     return tuple(mark for mark, _ in zip(marks, range(MAX_MARKS), strict=False))
 
 
-def _marks(aligned: Aligned, attribution: Attribution, book: EvidenceBook) -> Iterator[TimelineEntry]:
+def _marks(aligned: Aligned, attribution: Attribution, book: EvidenceBook, causal: CausalTable) -> Iterator[TimelineEntry]:
     kinds = {report.source.id: report.source.kind for report in aligned.bundle.reports}
     for event in attribution.initiating:
-        yield _mark(_SOURCE_KINDS.get(kinds.get(event.source_id, ""), "initiating"), event, book)
+        yield _mark(_SOURCE_KINDS.get(kinds.get(event.source_id, ""), "initiating"), event, book, causal)
     for sample in aligned.progress:
         if sample.last_span is not None:
             yield TimelineEntry(
@@ -48,7 +50,7 @@ def _marks(aligned: Aligned, attribution: Attribution, book: EvidenceBook) -> It
         key = (event.place.rank, event.fault_class)
         if key not in seen:
             seen.add(key)
-            yield _mark(_SOURCE_KINDS.get(kinds.get(event.source_id, ""), "collateral"), event, book)
+            yield _mark(_SOURCE_KINDS.get(kinds.get(event.source_id, ""), "collateral"), event, book, causal)
     for exit_ in aligned.exits:
         if exit_.by_launcher:
             yield TimelineEntry(
@@ -61,13 +63,17 @@ def _marks(aligned: Aligned, attribution: Attribution, book: EvidenceBook) -> It
             )
 
 
-def _mark(kind: Kind, event: Event, book: EvidenceBook) -> TimelineEntry:
+def _mark(kind: Kind, event: Event, book: EvidenceBook, causal: CausalTable) -> TimelineEntry:
+    what = words_of(event, causal)
+    # The line that shows an end that nobody printed is about another rank.
+    text = what if event.captures.get("inferred") else event.text
     return TimelineEntry(
         rank=event.place.rank,
         host=event.place.host,
         time=_time(event.place),
         kind=kind,
-        text=_short(event.text),
+        what=what,
+        text=_short(text),
         evidence=_cited(event.span, book),
     )
 

@@ -119,6 +119,11 @@ def shape_of(event: Event, traceback: Traceback | None) -> str:
     return f"{root.type} {frame} {shape_of_text(root.message)}"
 
 
+def words_of(event: Event, causal: CausalTable) -> str:
+    """What happened, in the words of its class; empty for a class without words."""
+    return next((spec.says for spec in causal.classes if spec.id == event.fault_class), "")
+
+
 def _classify(event: Event, traceback: Traceback | None, types: dict[str, str], kernel: bool) -> str:
     fault_class = event.fault_class or ""
     if kernel and fault_class == "native_signal" and event.place.rank is None:

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from firstfault.engine.attribute import spoken_class
 from firstfault.engine.chronicle import timeline
+from firstfault.engine.classes import words_of
+from firstfault.engine.derive.frames import is_library
 from firstfault.engine.derive.scope import Scope
 from firstfault.engine.evidence import EvidenceBook
 from firstfault.engine.match import Candidate, Walk, weight
 from firstfault.knowledge.expression import parse
 from firstfault.knowledge.pack import body
-from firstfault.knowledge.template import fill, format_value
+from firstfault.knowledge.template import fill
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.diagnosis import (
     Alternative,
     Collateral,
@@ -37,8 +40,10 @@ if TYPE_CHECKING:
     from firstfault.model.fact import FactValue
     from firstfault.model.span import SourceSpan
 
+_PLACE = lazy_pattern(r" \(\{[a-z_.]+\.span\}\)")
 MAX_REASONS = 6
 MAX_ALTERNATIVES = 6
+MAX_RULED_OUT = 3
 MAX_COLLATERAL = 64
 MAX_NOTES = 50
 # Of the fifteen lines, what the initiating event may take: its line and the frames that say what it was doing.
@@ -75,11 +80,11 @@ class Composer:
         initiating = self._initiating() if failed else None
         others = self._others() if failed else ()
         collateral = self._collateral() if failed else ()
-        marks = timeline(self._aligned, self._attribution, self._book) if failed else ()
+        marks = timeline(self._aligned, self._attribution, self._book, self._pack.causal) if failed else ()
         return Diagnosis(
             verdict=self._walk.verdict,
             entry=entry.id if entry else None,
-            title=entry.title if entry else "",
+            title=entry.title if entry else self._title() if failed else "",
             category=entry.category if entry else None,
             path=tuple(step.entry.id for step in self._walk.path),
             initiating=initiating,
@@ -91,7 +96,7 @@ class Composer:
             fix=fixes,
             verify=verifications,
             missing=missing,
-            alternatives=self._alternatives(),
+            alternatives=self._alternatives(missing),
             evidence=self._book.entries(),
             timeline=marks,
             facts=self._facts(),
@@ -119,6 +124,12 @@ class Composer:
             evidence=evidence,
         )
 
+    def _title(self) -> str:
+        """What happened, where no entry says why; nothing where only consequences were seen."""
+        events = self._attribution.initiating[:1]
+        said = "" if self._walk.only_collateral else "".join(words_of(event, self._pack.causal) for event in events)
+        return _capital(said)
+
     def _is_one_process(self) -> bool:
         """True if the run is known to be a single process: that process is rank 0, whether it says so or not."""
         aligned, known = self._aligned, self._known
@@ -134,11 +145,12 @@ class Composer:
         )
 
     def _frame_spans(self) -> list[SourceSpan]:
-        """The frames that say what the initiating event was doing, and the innermost one."""
+        """The frames that say what the initiating event was doing, the user's own one, and the innermost one."""
         facts = self._known.facts
         spans = [span for name in _FRAME_FACTS if name in facts for span in facts[name].spans]
-        innermost = [frame.span for frame in self._scope.frames[-1:]]
-        return list(dict.fromkeys([*spans, *innermost]))[:_MAX_FRAMES]
+        frames = self._scope.frames
+        own = [frame.span for frame in frames if not is_library(frame.path)][-1:]
+        return list(dict.fromkeys([*spans[: _MAX_FRAMES - 1], *own, *(frame.span for frame in frames[-1:])]))[:_MAX_FRAMES]
 
     def _cite_suspects(self) -> tuple[str, ...]:
         # A rank that fell silent is shown by what the others report of it.
@@ -168,12 +180,13 @@ class Composer:
         return any(fact is not None and fact.basis == "answered" for fact in facts)
 
     def _say(self, condition: Condition) -> str:
-        return fill(condition.says, self._known, self._pack.facts).strip()
+        # The lines are cited beside the sentence, once.
+        return fill(_PLACE.sub("", condition.says), self._known, self._pack.facts).strip()
 
     def _cause(self) -> str:
         finding = self._walk.finding
         said = fill(finding.entry.says, self._known, self._pack.facts).strip() if finding else ""
-        return said or self._attribution.reason
+        return said or _capital(self._attribution.reason)
 
     def _others(self) -> tuple[OtherFinding, ...]:
         found: dict[tuple[str, int | None], OtherFinding] = {}
@@ -197,40 +210,70 @@ class Composer:
             if (event.place.rank, entry) in done or len(made) >= MAX_COLLATERAL:
                 continue
             done.add((event.place.rank, entry))
-            because = _because(event, explained.by)
+            because = self._because(event, explained.by)
             # Many ranks that follow alike share a line: fifteen pieces of evidence are for the reader, not for the count.
             evidence = shown.get((entry, because)) or self._book.cite((event.span,))
             if evidence:
                 shown[(entry, because)] = evidence
-                made.append(Collateral(rank=event.place.rank, entry=entry, explained_by=because, evidence=evidence))
+                what = words_of(event, self._pack.causal)
+                made.append(Collateral(rank=event.place.rank, entry=entry, explained_by=because, what=what, evidence=evidence))
         return tuple(made)
+
+    def _because(self, event: Event, by: Event) -> str:
+        found, rank = self._attribution, by.place.rank
+        if self._walk.only_collateral:
+            # What was seen first is a consequence too: it explains nothing.
+            return f"what happened on rank {found.rank}" if found.rank is not None else "a failure that was not read"
+        if rank is not None and rank == event.place.rank:
+            return "the rank's own first error"
+        if found.relation == "symmetric" and (rank is None or rank in found.ranks):
+            return "the failure that all ranks share"
+        if rank is not None:
+            return f"the failure of rank {rank}"
+        return f"the first failure on {by.place.host}" if by.place.host else "the first failure"
 
     def _entry_of(self, event: Event) -> str:
         return entry_of_class(spoken_class(self._scope.class_of(event) or ""), self._pack)
 
-    def _alternatives(self) -> tuple[Alternative, ...]:
-        possible: list[Alternative] = []
-        excluded: list[Alternative] = []
+    def _alternatives(self, missing: tuple[Missing, ...]) -> tuple[Alternative, ...]:
+        """What else was held against the evidence: first what the question is about, then what speaks for itself."""
         on_path = {step.entry.id for step in self._walk.path}
+        asked = missing[0].separates if missing else ()
+        listed: dict[str, tuple[tuple[int, ...], Alternative]] = {}
         for candidate in self._walk.passed:
-            if candidate.entry.id in on_path:
+            entry = candidate.entry
+            if entry.id in on_path or entry.id in listed:
                 continue
             for_ = tuple(filter(None, map(self._say, candidate.for_)))
-            against = tuple(filter(None, map(self._say, candidate.against))) or tuple(self._unmet(candidate))
+            against = tuple(filter(None, map(self._say, candidate.against)))
             if candidate.alive or candidate.possible:
-                possible.append(Alternative(entry=candidate.entry.id, verdict="possible", for_=for_, against=against))
-            elif against:
-                excluded.append(Alternative(entry=candidate.entry.id, verdict="ruled_out", for_=for_, against=against))
-        return (*possible, *excluded)[:MAX_ALTERNATIVES]
+                if self._is_worth_naming(candidate, asked):
+                    order: tuple[int, ...] = (0, entry.id not in asked, not candidate.alive, -candidate.support)
+                    listed[entry.id] = order, Alternative(entry=entry.id, verdict="possible", for_=for_, against=against)
+            elif why := against or tuple(self._unmet(candidate)):
+                order = (1, not against)
+                listed[entry.id] = order, Alternative(entry=entry.id, verdict="ruled_out", for_=for_, against=why)
+        kept = [alternative for _, alternative in sorted(listed.values(), key=lambda pair: pair[0])]
+        possible = [found for found in kept if found.verdict == "possible"][:MAX_ALTERNATIVES]
+        return (*possible, *[found for found in kept if found.verdict == "ruled_out"][:MAX_RULED_OUT])
+
+    def _is_worth_naming(self, candidate: Candidate, asked: tuple[str, ...]) -> bool:
+        """An entry about which nothing is known beyond its possibility tells a reader nothing."""
+        if candidate.entry.id in asked:
+            return True
+        if candidate.entry.fallback:
+            return False
+        if self._walk.verdict == "undetermined":
+            finding = self._walk.finding
+            own = finding is not None and candidate.entry.refines == finding.entry.id
+            return candidate.support > 0 or candidate.alive or own
+        return candidate.support > 0
 
     def _unmet(self, candidate: Candidate) -> Iterator[str]:
-        """Why a requirement does not hold, in the words of the facts that it asks for."""
+        """The requirements that do not hold, in their own words."""
         for condition in candidate.entry.requires:
-            if parse(condition.if_).evaluate(self._known) is False:
-                for name in sorted(parse(condition.if_).names):
-                    fact, spec = self._known.fact(name), self._pack.facts.get(name)
-                    if fact is not None and spec is not None and name != "fault.class":
-                        yield f"{spec.says[:1].upper()}{spec.says[1:]}: {format_value(name, fact.value, spec)}."
+            if parse(condition.if_).evaluate(self._known) is False and (said := self._say(condition)):
+                yield f"not so here: {said[:1].lower() if said[1:2].islower() else said[:1]}{said[1:]}"
 
     def _facts(self) -> dict[str, Any]:
         return {
@@ -286,14 +329,8 @@ def entry_of_class(fault_class: str, pack: Pack) -> str:
     return _entry_of_class(fault_class, tuple((entry.id, tuple(c.if_ for c in entry.requires)) for entry in roots))
 
 
-def _because(event: Event, by: Event) -> str:
-    if by.place.rank is None:
-        who = f"the first failure on {by.place.host}" if by.place.host else "the first failure"
-    elif by.place.rank == event.place.rank:
-        who = f"the earlier failure of rank {by.place.rank}"
-    else:
-        who = f"the failure of rank {by.place.rank}"
-    return who
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _first_paragraph(section: str) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from firstfault.knowledge.schema import Condition, FactSpec, Pack
 
 MAX_MISSING = 5
+_EXAMPLES = {"bytes": "SIZE", "int": "NUMBER", "float": "NUMBER", "rank": "NUMBER", "path": "PATH", "int list": "NUMBERS"}
 _COSTS: dict[str, int] = {cost: rank for rank, cost in enumerate(get_args(Cost))}
 # What to ask for where only consequences were seen, by the class of the consequence; the last row serves all others.
 _BEHIND_COLLATERAL: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = (
@@ -28,6 +29,8 @@ _BEHIND_COLLATERAL: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = (
     (frozenset({"none"}), ("launch.command", "fault.class")),
     (frozenset(), ("fault.rank_has_log", "collective.suspect_kind", "fault.own_exceptions")),
 )
+# Who lost a peer cannot say how that one ended. Where the one is known: its exit code, its output, the kernel of its host.
+_BEHIND_A_LOST_PEER = ("exit.code", "fault.rank_has_log", "host.oom_kill")
 # A failure that no entry knows: its whole traceback is the least that a person needs.
 _WITHOUT_ENTRY = ("exc.root_type",)
 
@@ -52,7 +55,11 @@ def missing_facts(walk: Walk, known: Known, pack: Pack, blanks: Blanks) -> tuple
     order = {name: index for index, name in enumerate(deciding)}
     facts.sort(key=lambda s: (s.name not in alone, _COSTS[s.cost], -required[s.name], -len(deciding[s.name]), order[s.name]))
     if walk.only_collateral or finding is None:
-        names = _behind(known) if walk.only_collateral or known.value("fault.class") in {"none", "silent"} else _WITHOUT_ENTRY
+        names = (
+            _behind(known)
+            if walk.only_collateral or known.value("fault.class") in {"none", "silent"}
+            else _without(pack, known)
+        )
         front = [pack.facts[name] for name in names if name in pack.facts and not _is_settled(name, known)]
         facts = [*front, *(spec for spec in facts if spec not in front)]
     return tuple(_missing(spec, _separates(spec, deciding, walk), pack, blanks) for spec in facts[:MAX_MISSING])
@@ -92,10 +99,18 @@ def _askable(names: Iterable[str], known: Known, pack: Pack) -> Iterator[str]:
 
 def _behind(known: Known) -> tuple[str, ...]:
     fault_class = known.value("fault.class")
+    if fault_class == "peer_lost" and known.value("fault.rank_silent") is True:
+        return _BEHIND_A_LOST_PEER
     for classes, names in _BEHIND_COLLATERAL:
         if not classes or fault_class in classes:
             return names
     return ()
+
+
+def _without(pack: Pack, known: Known) -> tuple[str, ...]:
+    """What to ask of a failure that no entry knows: an exception has a traceback, a stop from outside has none."""
+    raised = {"python_exception", *(kind.fault_class for kind in pack.causal.exception_types)}
+    return _WITHOUT_ENTRY if known.value("fault.class") in raised else ()
 
 
 def _is_settled(name: str, known: Known) -> bool:
@@ -114,11 +129,30 @@ def _separates(spec: FactSpec, deciding: dict[str, dict[str, None]], walk: Walk)
 
 def _missing(spec: FactSpec, separates: tuple[str, ...], pack: Pack, blanks: Blanks) -> Missing:
     titles = [f"“{pack.entries[entry].title}”" for entry in separates if entry in pack.entries]
-    why = spec.ask
+    decides = ""
     if len(titles) == 1:
-        why += f" It decides whether it is {titles[0]}."
+        decides = f" It decides whether it is {titles[0]}."
     elif titles:
         shown = titles[:3] if len(titles) > 3 else titles[:-1]
         last = f"{len(titles) - 3} more" if len(titles) > 3 else titles[-1]
-        why += f" It decides between {', '.join(shown)} and {last}."
-    return Missing(fact=spec.name, why=why, command=blanks.fill(spec.obtain), separates=separates, cost=spec.cost)
+        decides = f" It decides between {', '.join(shown)} and {last}."
+    return Missing(
+        fact=spec.name,
+        ask=spec.ask,
+        why=spec.ask + decides,
+        command=blanks.fill(spec.obtain),
+        values=_values(spec),
+        separates=separates,
+        cost=spec.cost,
+    )
+
+
+def _values(spec: FactSpec) -> tuple[str, ...]:
+    """What a person can answer in a word. What stands in a traceback or a log is handed over instead."""
+    if spec.producer == FRAMES_PRODUCER or spec.producer == "engine/attribute":
+        return ()
+    if spec.type == "bool":
+        return ("yes", "no")
+    if spec.type in ("enum", "enum list"):
+        return tuple(str(value).lower() if isinstance(value, bool) else value for value in spec.values)
+    return (_EXAMPLES.get(spec.type, "TEXT"),)

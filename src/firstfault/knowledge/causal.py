@@ -2,7 +2,7 @@
 
 Accepted tables and keys (unknown ones are errors):
 
-    [[class]]           id, prior (initiating either collateral context), weight (whole number), text; optional note;
+    [[class]]           id, prior (initiating either collateral context), weight (whole number), text; optional says, note;
                         `derived = true` if no signal or exception type carries it and the engine concludes it
     [[explains]]        a, b, scope (rank host gpu group job next_attempt reports), delay_s; optional match, rule, note
     [[exception_type]]  name (last part of the Python type), class
@@ -65,6 +65,7 @@ def _read_class(table: Table) -> FaultClass:
         prior=cast(Any, table.choice("prior", PRIORS)),
         weight=table.integer("weight", 0),
         text=table.required_text("text"),
+        says=table.text("says"),
         note=table.text("note"),
         derived=table.flag("derived"),
     )

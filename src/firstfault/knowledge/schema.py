@@ -77,6 +77,8 @@ class FaultClass(msgspec.Struct, frozen=True, kw_only=True):
     prior: Literal["initiating", "either", "collateral", "context"]
     weight: int
     text: str
+    says: str = ""
+    """The class in two or three words: `lost a peer`."""
     note: str = ""
     derived: bool = False
     """True if no signal or exception type carries the class: the engine concludes it (a silent end, a process exit)."""

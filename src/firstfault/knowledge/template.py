@@ -6,6 +6,7 @@ are ordinary text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Protocol
@@ -18,6 +19,20 @@ from firstfault.units import format_duration, format_size
 
 _HOLE = lazy_pattern(r"\{([a-z][a-z0-9_]*(?:\.[a-z0-9_]+)*)\}")
 _SENTENCE_END = lazy_pattern(r"(?<=[.!?])\s+(?=[A-Z{\"'`(0-9])")
+_ONE_OF_MANY = lazy_pattern(
+    r"\{([a-z][a-z0-9_.]*)\} ((?:(?!of |for |in |on |is |was )[a-z]+ )?[A-Za-z-]{2,}s)\b"
+    r"( were| are| have| do| start| take| ask)?\b"
+)
+_NO_PLURAL = frozenset({"this", "is", "has", "was", "its", "times", "process", "less", "across", "does"})
+_SINGULAR = {
+    " were": " was",
+    " are": " is",
+    " have": " has",
+    " do": " does",
+    " start": " starts",
+    " take": " takes",
+    " ask": " asks",
+}
 _SPAN = ".span"
 
 
@@ -31,13 +46,26 @@ class TemplateLookup(Protocol):
         """The line that shows the fact, or None."""
 
 
-def fill(template: str, lookup: TemplateLookup, specs: Mapping[str, FactSpec], *, keep_unknown: bool = False) -> str:
-    """The text with this run's facts; sentences with an unknown hole are dropped.
-
-    With `keep_unknown` (commands, where a reader can fill in) nothing is dropped and an unknown hole becomes `<name>`.
-    """
-    filled = (_fill_sentence(sentence, lookup, specs, keep_unknown) for sentence in _sentences(template))
+def fill(template: str, lookup: TemplateLookup, specs: Mapping[str, FactSpec]) -> str:
+    """The text with this run's facts; sentences with an unknown hole are dropped."""
+    filled = (_fill_sentence(sentence, lookup, specs) for sentence in _sentences(template))
     return " ".join(sentence for sentence in filled if sentence is not None)
+
+
+def fill_blanks(template: str, lookup: TemplateLookup, specs: Mapping[str, FactSpec], placeholders: Mapping[str, str]) -> str:
+    """A command or a piece of code with this run's facts and names; an unknown one becomes `<your script>`.
+
+    Only facts and the names in `placeholders` are blanks: other braces belong to the code.
+    """
+
+    def filled(found: re.Match[str]) -> str:
+        name = found[1]
+        if name not in placeholders and name.removesuffix(_SPAN) not in specs:
+            return found[0]
+        value = _value(name, lookup, specs)
+        return f"<{placeholders.get(name, name)}>" if value is None else value
+
+    return _HOLE.sub(filled, template)
 
 
 def holes(template: str) -> tuple[str, ...]:
@@ -66,14 +94,25 @@ def _sentences(template: str) -> tuple[str, ...]:
     return tuple(_SENTENCE_END.split(template))
 
 
-def _fill_sentence(text: str, lookup: TemplateLookup, specs: Mapping[str, FactSpec], keep_unknown: bool) -> str | None:
+def _fill_sentence(text: str, lookup: TemplateLookup, specs: Mapping[str, FactSpec]) -> str | None:
     values: dict[str, str] = {}
     for name in holes(text):
         value = _value(name, lookup, specs)
-        if value is None and not keep_unknown:
+        if value is None:
             return None
-        values[name] = f"<{name}>" if value is None else value
-    return _HOLE.sub(lambda found: values[found[1]], text)
+        values[name] = value
+    if "1" in values.values():
+        text = _ONE_OF_MANY.sub(lambda found: _one(found, values), text)
+    return _HOLE.sub(lambda found: values.get(found[1], found[0]), text)
+
+
+def _one(found: re.Match[str], values: Mapping[str, str]) -> str:
+    """`1 GPU`, where the text says `{number} GPUs`, with its verb."""
+    noun, verb = found[2], found[3] or ""
+    if values.get(found[1]) != "1" or noun in _NO_PLURAL:
+        return found[0]
+    noun = noun[:-2] if noun.endswith(("ches", "sses", "xes")) else noun[:-1]
+    return f"{{{found[1]}}} {noun}{_SINGULAR.get(verb, verb)}"
 
 
 def _value(name: str, lookup: TemplateLookup, specs: Mapping[str, FactSpec]) -> str | None:

@@ -41,11 +41,12 @@ class Initiating(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Collateral(msgspec.Struct, frozen=True, kw_only=True):
-    """A consequence, to be ignored: what it is, on which rank, and what explains it."""
+    """A consequence, to be ignored: what it is (`what` in words), on which rank, and what explains it."""
 
     rank: int | None
     entry: str
     explained_by: str
+    what: str = ""
     evidence: tuple[str, ...] = ()
 
 
@@ -59,7 +60,7 @@ class OtherFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fix(msgspec.Struct, frozen=True, kw_only=True):
-    """A change to the user's own files: an `edit` of a known file is a unified diff in `text`, otherwise a pattern to follow."""
+    """A change to the user's own files: an `edit` of a known file is a unified diff in `text`, else a pattern to follow."""
 
     title: str
     kind: Literal["edit", "command", "env"]
@@ -78,11 +79,16 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact that would decide, why, how to obtain it, and between which entries it decides."""
+    """A fact that would decide: the question, what it decides, how to obtain it, and what an answer may be.
+
+    `values` are the answers that `--fact` takes; empty where a file answers better than a word.
+    """
 
     fact: str
+    ask: str = ""
     why: str
     command: str
+    values: tuple[str, ...] = ()
     separates: tuple[str, ...] = ()
     cost: str = ""
 
@@ -105,12 +111,13 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One mark of the timeline: progress, the initiating event, waiting, the end of a rank."""
+    """One mark of the timeline: progress, the initiating event, waiting, the end of a rank; `what` is its kind in words."""
 
     rank: int | None
     host: str | None = None
     time: str | None = None
     kind: Literal["progress", "initiating", "collateral", "stopped", "silent", "kernel", "scheduler"]
+    what: str = ""
     text: str = ""
     evidence: str | None = None
 

@@ -68,9 +68,9 @@ class _Page:
     def verdict(self) -> str:
         diagnosis = self.diagnosis
         rows = []
-        if diagnosis.initiating:
-            certainty = _sure(diagnosis.initiating.certainty) if words.names_somebody(diagnosis.initiating) else ""
-            rows.append(("rank", _prose(words.who_was_first(diagnosis.initiating)) + certainty))
+        if diagnosis.initiating and (said := words.verdict_of_rank(diagnosis)):
+            certainty = _sure(diagnosis.initiating.certainty) if len(said) > 1 else ""
+            rows.append(("rank", _prose(said[0]) + certainty))
         if diagnosis.entry and diagnosis.verdict != "no_failure":
             rows.append(("cause", f"<code>{_line(diagnosis.entry)}</code>{_sure(diagnosis.verdict)}"))
         listed = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in rows)
@@ -112,18 +112,16 @@ class _Page:
     def missing(self) -> str:
         if not self.diagnosis.missing:
             return ""
-        asked, *later = self.diagnosis.missing
-        parts = [f'<p class="lead"><code>{_line(asked.fact)}</code></p><p>{_prose(asked.why)}</p>']
-        if len(asked.separates) > 1:
-            entries = " or ".join(f"<code>{_line(entry)}</code>" for entry in asked.separates)
-            parts.append(f"<p>It decides: {entries}</p>")
+        asked = self.diagnosis.missing[0]
+        parts = [f'<p class="lead">{_prose(words.question(asked))}</p><p>{_prose(words.decides(asked))}</p>']
         if asked.command:
             cost = f" (costs: {_line(asked.cost)})" if asked.cost else ""
-            parts.append(f"<p>Get it{cost}:</p>{_command(asked.command)}")
-        parts.append(f"<p>Then:</p>{_command(f'firstfault diagnose {self.inputs} --fact {asked.fact}=VALUE')}")
-        if later:
-            names = ", ".join(f"<code>{_line(item.fact)}</code>" for item in later)
-            parts.append(f'<p class="quiet">If that is not enough: {names}</p>')
+            parts.append(f"<p>Get it{cost}:</p>{_command(words.steps(asked.command))}")
+        note = words.answer_note(asked)
+        then = "\n".join(words.answering(asked, self.inputs))
+        parts.append(f"<p>Then{f' ({_line(note)})' if note else ''}:</p>{_command(then)}")
+        if later := words.later_questions(self.diagnosis.missing):
+            parts.append(f'<p class="quiet">After that: {_prose(later)}</p>')
         return _section("missing", "Missing fact", f'<div class="card ask">{"".join(parts)}</div>')
 
     def why(self) -> str:
@@ -157,10 +155,14 @@ class _Page:
                 parts.append(f'<p class="quiet">Risk: {_prose(fix.risk)}</p>')
             if number == last:
                 parts.append(f"<p>Apply:</p>{_command(f'firstfault diagnose {self.inputs} --patch | git apply')}")
-        return _section("fix", "Fix", f'<div class="card">{"".join(parts)}</div>')
+        return _section("fix", words.fix_word(self.diagnosis), f'<div class="card">{"".join(parts)}</div>')
 
     def verification(self) -> str:
-        parts = [f"{_command(check.command)}<p>Must show: {_prose(check.expect)}</p>" for check in self.diagnosis.verify]
+        parts = [
+            f"{_command(check.command) if words.is_command(check.command) else f'<p>{words.RUN_AGAIN.capitalize()}.</p>'}"
+            f"<p>Must show: {_prose(check.expect)}</p>"
+            for check in self.diagnosis.verify
+        ]
         return _section("verify", "Verify", "".join(parts)) if parts else ""
 
     def lines(self) -> str:
@@ -207,17 +209,18 @@ class _Page:
         return _section("others", "Also found, independent of this", f"<ul>{''.join(items)}</ul>") if items else ""
 
     def collateral(self) -> str:
-        groups = words.collateral_groups(self.diagnosis.collateral)
+        groups = words.collateral_groups(self.diagnosis.collateral, self.titles)
+        mostly = words.explained_mostly(groups)
         rows = []
         for group in groups:
             places = self.places.named(group.evidence)
             rows.append(
                 f'<tr><th scope="row">{words.ranks_text(group.ranks) if group.ranks else "the job"}</th>'
-                f"<td><code>{_line(group.entry)}</code></td><td>explained by {_prose(group.explained_by)}</td>"
+                f"<td>{_prose(group.what)}</td><td>{_prose(words.follows_from(group, mostly))}</td>"
                 f"<td>{_place(places[0]) if places else ''}</td></tr>"
             )
         body = f'<div class="scroll"><table class="quiet"><tbody>{"".join(rows)}</tbody></table></div>'
-        return _section("collateral", "Collateral: consequences, ignore these", body) if groups else ""
+        return _section("collateral", f"Collateral: follows from {safe.line(mostly)}, ignore these", body) if groups else ""
 
     def notes(self) -> str:
         items = "".join(f"<li>{_prose(text)}</li>" for text in self.diagnosis.notes)

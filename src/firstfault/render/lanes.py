@@ -40,7 +40,7 @@ class _Columns:
         self.host = max(self.host, 4) if self.host else 0
         self.last = min(16, max((cells(self.look.line(lane.last_progress)) for lane in lanes), default=0)) if wide else 0
         self.last = max(self.last, 9) if self.last else 0
-        most = 28 if wide else canvas.width // 4 + 2
+        most = 28 if wide else canvas.width // 4 + 4
         self.end = min(most, max((cells(self.look.line(lane.ended_by)) for lane in lanes), default=0))
         self.end = max(self.end, 8) if wide else self.end
         self.bar_column = 2 + self.label + 2 + (self.host + 2 if self.host else 0)
@@ -83,7 +83,8 @@ def _bar(lane: Lane, width: int, glyphs: Glyphs) -> list[Piece]:
     begin = min((_cell(mark.at, width) for mark in lane.marks if mark.kind != "progress"), default=last)
     for cell in range(0 if busy >= 0 else begin, last + 1):
         signs[cell] = (glyphs.busy, "") if cell <= busy else (glyphs.alive, "dim")
-    for mark in lane.marks:
+    # The first failure is never hidden by what followed it in the same cell.
+    for mark in sorted(lane.marks, key=lambda mark: mark.kind == "initiating"):
         sign = _sign(mark.kind, glyphs)
         if sign:
             cell = _cell(mark.at, width)

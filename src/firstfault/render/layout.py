@@ -10,6 +10,9 @@ from firstfault.render.style import Look, Role
 _NARROW = lazy_pattern("[ -~\u00a0-\u00ac\u00ae-\u02ff\u2010-\u2027\u2030-\u205e\u2190-\u22ff\u2500-\u25fc✗]*")
 """Characters of one column, so that the tables of widths are loaded only for texts that need them."""
 
+_COMMENT = lazy_pattern(r"\s#\s")
+_SHELL_WORD = lazy_pattern(r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|\\.|[^\s"'\\]|["'\\])+""")
+_QUOTED = lazy_pattern(r""""(?:[^"\\]|\\.)*"|'[^']*'""")
 _BREAK_AFTER = frozenset("/,_=.&?-:;")
 PROSE_WIDTH = 96
 """Longer lines of prose are hard to read, however wide the terminal is."""
@@ -68,33 +71,78 @@ def fold(text: str, width: int, *, first: int = 0, max_lines: int = 0, more: str
 
 
 def wrap_command(text: str, width: int) -> list[str]:
-    """A shell command in lines of at most `width` columns that can still be pasted: broken before pipes or at blanks."""
+    """A shell command in lines of at most `width` columns that can still be pasted: broken at blanks outside of quotes.
+
+    A comment behind it stands below it: a comment cannot be continued. A quoted word that is wider than the width is broken
+    where the shell joins it again, and only then.
+    """
+    found = _COMMENT.search(text)
+    comments: list[str] = []
+    if found and _is_unquoted(text, found.start()) and cells(text) > width:
+        text, comment = text[: found.start()], text[found.start() :].strip()
+        comments = [f"# {line}" if number else line for number, line in enumerate(fold(comment, width - 2))]
     if cells(text) <= width:
-        return [text]
-    lines: list[str] = []
-    for number, part in enumerate(text.split(" | ")):
-        part = f"| {part}" if number else part
-        if lines and cells(lines[-1]) + 1 + cells(part) <= width - 2:
-            lines[-1] += f" {part}"
+        return [text, *comments]
+    rows: list[str] = []
+    line = ""
+    for word in _shell_words(text):
+        indent = "    " if rows else ""
+        joined = f"{line} {word}" if line else f"{indent}{word}"
+        if line and (cells(joined) > width - 2 or (word == "|" and cells(f"{line} {text}") > width)):
+            rows.append(line)
+            line = f"    {word}"
         else:
-            first = width - 6 if lines else width - 2
-            folded = fold(part, width - 6, first=first)
-            lines += [f"    {line}" if lines or index else line for index, line in enumerate(folded)]
-    return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
+            line = joined
+        while cells(line) > width - 2:
+            head = _head(line, width - 2)
+            rows.append(head)
+            line = line[len(head) :]
+    rows.append(line)
+    return [*_continued(rows), *comments]
+
+
+def _continued(rows: Sequence[str]) -> list[str]:
+    """Every row but the last ends in a backslash; a row that breaks a word has no blank before it."""
+    ends = [" \\" if rows[number + 1].startswith("    ") else "\\" for number in range(len(rows) - 1)]
+    return [f"{row}{end}" for row, end in zip(rows, [*ends, ""], strict=True)]
+
+
+def _shell_words(text: str) -> list[str]:
+    """The words of a command, each with its quotes."""
+    return [found[0] for found in _SHELL_WORD.finditer(text)]
+
+
+def _is_unquoted(text: str, at: int) -> bool:
+    before = _QUOTED.sub("", text[:at])
+    return "'" not in before and '"' not in before
 
 
 def wrap_code(text: str, width: int) -> list[str]:
-    """A line of code in pieces of at most `width` columns: blanks are kept, the continuation is indented."""
+    """A line of code in pieces of at most `width` columns, broken at blanks if it can be; the continuation is indented."""
     if cells(text) <= width:
         return [text]
     indent = " " * min(4, width // 2)
-    lines = [_head(text, width)]
+    lines = [_code_head(text, width)]
     rest = text[len(lines[0]) :]
     while rest:
-        head = _head(rest, width - len(indent))
+        head = _code_head(rest, width - len(indent))
         lines.append(indent + head)
         rest = rest[len(head) :]
     return lines
+
+
+def _code_head(text: str, width: int) -> str:
+    """The longest start of a line of code in `width` columns: up to a blank or a bracket, else as `_head` has it."""
+    head = _head(text, width)
+    if len(head) == len(text):
+        return head
+    room = width - (len(head) - cells(head) if not head.isascii() else 0)
+    limit = min(len(text) - 1, room)
+    for signs in (" ", "(,="):
+        for index in range(limit, width // 2, -1):
+            if text[index - 1] in signs and cells(text[:index]) <= width and text[:index].strip():
+                return text[:index]
+    return head
 
 
 def _head(text: str, width: int) -> str:
@@ -189,13 +237,16 @@ class Canvas:
         """Lines of code or of a diff, each with its role, broken only where they must be."""
         for text, role in lines:
             for part in wrap_code(text, self.width - indent):
-                self.put((" " * indent, ""), (part, role))
+                self.put((" " * indent, ""), (part.rstrip(), role))
 
     def command(self, text: str, *, lead: str = "$ ", indent: int = 2) -> None:
         """A shell command that stays pastable, `lead` in front of it."""
         margin = indent + len(lead)
+        broken = False
         for number, part in enumerate(wrap_command(self.look.line(text), self.width - margin)):
-            self.put((" " * indent + (" " * len(lead) if number else lead), "dim"), (part, ""))
+            # The rest of a broken word begins the line, or the shell would see two words.
+            self.put(("" if broken else " " * indent + (" " * len(lead) if number else lead), "dim"), (part, ""))
+            broken = part.endswith("\\") and not part.endswith(" \\")
 
     def beside(self, left: Canvas, right: Canvas) -> None:
         """Two canvases in two columns, the right one at the right edge."""

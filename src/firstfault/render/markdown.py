@@ -26,9 +26,9 @@ def to_markdown(diagnosis: Diagnosis, *, titles: Mapping[str, str] | None = None
         *_missing(diagnosis, inputs),
         *_why(diagnosis),
         *_evidence(diagnosis),
-        *_against(diagnosis),
+        *_against(diagnosis, titles or {}),
         *_others(diagnosis, titles or {}),
-        *_collateral(diagnosis),
+        *_collateral(diagnosis, titles or {}),
         *_fixes(diagnosis, inputs),
         *_verification(diagnosis),
         *_notes(diagnosis),
@@ -65,9 +65,8 @@ def _verdict(diagnosis: Diagnosis) -> str:
     statements = []
     if diagnosis.entry and diagnosis.verdict != "no_failure":
         statements.append(f"{code(diagnosis.entry)}, cause: **{diagnosis.verdict}**")
-    if diagnosis.initiating:
-        certainty = f", rank: **{diagnosis.initiating.certainty}**" if words.names_somebody(diagnosis.initiating) else ""
-        statements.append(f"{escape(words.who_was_first(diagnosis.initiating))}{certainty}")
+    if said := words.verdict_of_rank(diagnosis):
+        statements.append(", ".join(escape(text) for text in said))
     lines += [f"- {statement}" for statement in statements]
     lines.append(f"- {' · '.join(words.what_was_read(diagnosis))}")
     return "\n".join(lines)
@@ -94,15 +93,14 @@ def _candidates(diagnosis: Diagnosis, titles: Mapping[str, str]) -> list[str]:
 def _missing(diagnosis: Diagnosis, inputs: str) -> list[str]:
     if not diagnosis.missing:
         return []
-    asked, *later = diagnosis.missing
-    parts = [f"### Missing fact: {code(asked.fact)}", escape(asked.why)]
-    if len(asked.separates) > 1:
-        parts.append(f"It decides between {' and '.join(code(entry) for entry in asked.separates)}.")
+    asked = diagnosis.missing[0]
+    parts = [f"### Missing fact: {escape(words.question(asked))}", escape(words.decides(asked))]
     if asked.command:
-        parts += [f"Get it{f' (costs: {escape(asked.cost)})' if asked.cost else ''}:", fence(asked.command)]
-    parts += ["Then:", fence(f"firstfault diagnose {inputs} --fact {asked.fact}=VALUE", "sh")]
-    if later:
-        parts.append(f"If that is not enough: {', '.join(code(item.fact) for item in later)}.")
+        parts += [f"Get it{f' (costs: {escape(asked.cost)})' if asked.cost else ''}:", fence(words.steps(asked.command))]
+    note = words.answer_note(asked)
+    parts += [f"Then{f' ({escape(note)})' if note else ''}:", fence("\n".join(words.answering(asked, inputs)), "sh")]
+    if later := words.later_questions(diagnosis.missing):
+        parts.append(f"After that: {escape(later)}")
     return parts
 
 
@@ -130,14 +128,16 @@ def _evidence(diagnosis: Diagnosis) -> list[str]:
     ]
 
 
-def _against(diagnosis: Diagnosis) -> list[str]:
+def _against(diagnosis: Diagnosis, titles: Mapping[str, str]) -> list[str]:
     counter = words.against_the_answer(diagnosis)
     lines = [f"- this answer: {escape(text)}" for text in counter]
     if diagnosis.verdict == "established" and not counter:
         lines.append("- this answer: nothing found")
-    lines += [f"- ruled out: {code(item.entry)} {escape(' '.join(item.against))}" for item in words.ruled_out(diagnosis)]
+    rows = [("ruled out", item.entry, item.against) for item in words.ruled_out(diagnosis)]
     if diagnosis.verdict != "undetermined":
-        lines += [f"- possible: {code(item.entry)} {escape(' '.join(item.for_))}" for item in words.possible(diagnosis)]
+        rows += [("possible", item.entry, item.for_) for item in words.possible(diagnosis)]
+    for label, entry, texts in rows:
+        lines.append(f"- {label}: {escape(words.named(entry, titles))}{': ' if texts else ''}{escape(' '.join(texts))}")
     return ["### Against", "\n".join(line.rstrip() for line in lines)] if lines else []
 
 
@@ -153,17 +153,17 @@ def _others(diagnosis: Diagnosis, titles: Mapping[str, str]) -> list[str]:
     return ["### Also found, independent of the first failure", "\n".join(lines)]
 
 
-def _collateral(diagnosis: Diagnosis) -> list[str]:
-    groups = words.collateral_groups(diagnosis.collateral)
+def _collateral(diagnosis: Diagnosis, titles: Mapping[str, str]) -> list[str]:
+    groups = words.collateral_groups(diagnosis.collateral, titles)
     if not groups:
         return []
     places = words.Places(diagnosis)
-    rows = ["| where | what | explained by | first line |", "|---|---|---|---|"]
+    rows = ["| where | what | follows from | first line |", "|---|---|---|---|"]
     for group in groups:
         line = places.named(group.evidence)[:1]
         cells = [
             words.ranks_text(group.ranks) if group.ranks else "the job",
-            group.entry,
+            group.what,
             group.explained_by,
             line[0] if line else "",
         ]
@@ -175,7 +175,7 @@ def _collateral(diagnosis: Diagnosis) -> list[str]:
 def _fixes(diagnosis: Diagnosis, inputs: str) -> list[str]:
     parts: list[str] = []
     for fix in diagnosis.fix:
-        parts += [f"### Fix: {escape(words.fix_heading(fix))}".rstrip(": "), *_fix(fix)]
+        parts += [f"### {words.fix_word(diagnosis)}: {escape(words.fix_heading(fix))}".rstrip(": "), *_fix(fix)]
     if any(fix.applies for fix in diagnosis.fix):
         parts += ["Apply:", fence(f"firstfault diagnose {inputs} --patch | git apply", "sh")]
     return parts
@@ -194,7 +194,8 @@ def _fix(fix: Fix) -> list[str]:
 def _verification(diagnosis: Diagnosis) -> list[str]:
     parts = ["### Verify"] if diagnosis.verify else []
     for check in diagnosis.verify:
-        parts += [fence(check.command, "sh"), f"Must show: {escape(check.expect)}"]
+        told = fence(check.command, "sh") if words.is_command(check.command) else f"{words.RUN_AGAIN.capitalize()}."
+        parts += [told, f"Must show: {escape(check.expect)}"]
     return parts
 
 

@@ -49,7 +49,7 @@ class _Report:
         self.inputs = inputs
         self.places = words.Places(diagnosis)
         self.shown = words.in_reading_order(diagnosis)
-        groups = words.collateral_groups(diagnosis.collateral)
+        groups = words.collateral_groups(diagnosis.collateral, self.titles)
         self.column = column_for(
             [*map(self.places.of, self.shown), *(words.ranks_text(group.ranks) for group in groups)], canvas.width
         )
@@ -86,10 +86,8 @@ class _Report:
             canvas.put((" " * indent if number else f"{word}  ", "" if number else role), (text, "head"))
         if diagnosis.entry and diagnosis.verdict != "no_failure":
             self._dotted([diagnosis.entry, f"cause: {diagnosis.verdict}"], indent=indent)
-        if diagnosis.initiating:
-            initiating = diagnosis.initiating
-            certainty = [f"rank: {initiating.certainty}"] if words.names_somebody(initiating) else []
-            self._dotted([words.who_was_first(initiating), *certainty], indent=indent)
+        if said := words.verdict_of_rank(diagnosis):
+            self._dotted(said, indent=indent)
 
     def candidates(self) -> None:
         """The causes between which nothing decides, before anything else is said."""
@@ -100,9 +98,9 @@ class _Report:
             canvas.prose(sentence, indent=0)
         for item in words.possible(self.diagnosis):
             canvas.blank()
-            canvas.prose(item.entry, role="head")
+            canvas.prose(self.titles.get(item.entry, item.entry), role="head", hanging=4)
             if item.entry in self.titles:
-                canvas.prose(self.titles[item.entry], indent=4)
+                canvas.prose(f"firstfault explain {item.entry}", indent=4, role="dim")
             for text in item.for_:
                 canvas.prose(f"for: {text}", indent=4, hanging=9, role="dim")
             for text in item.against:
@@ -160,9 +158,9 @@ class _Report:
         for text in counter:
             canvas.labelled("this answer", text, column=self.column)
         for item in ruled_out:
-            canvas.labelled("ruled out", _sentence(item.entry, item.against), column=self.column)
+            canvas.labelled("ruled out", self._sentence(item.entry, item.against), column=self.column)
         for item in possible:
-            canvas.labelled("possible", _sentence(item.entry, item.for_), column=self.column)
+            canvas.labelled("possible", self._sentence(item.entry, item.for_), column=self.column)
 
     def others(self) -> None:
         if not self.diagnosis.others:
@@ -174,26 +172,29 @@ class _Report:
             self.canvas.prose(f"{self._dot} {text}{self._cited(other.evidence)}", hanging=4)
 
     def collateral(self) -> None:
-        groups = words.collateral_groups(self.diagnosis.collateral)
+        groups = words.collateral_groups(self.diagnosis.collateral, self.titles)
         if not groups:
             return
-        self.canvas.heading("COLLATERAL", "consequences: ignore these")
-        for group in groups[:_MAX_GROUPS]:
-            label = words.ranks_text(group.ranks) if group.ranks else "the job"
-            if cells(label) > self.column - 4:
-                label = f"{len(group.ranks):,} ranks"
+        mostly = words.explained_mostly(groups)
+        self.canvas.heading("COLLATERAL", f"follows from {mostly}: ignore these")
+        rows: dict[tuple[tuple[int, ...], str], list[str]] = {}
+        for group in groups:
             places = self.places.named(group.evidence)
             where = f" ({places[0]}{f' and {len(places) - 1} more' if len(places) > 1 else ''})" if places else ""
-            self.canvas.labelled(
-                label, f"{group.entry}, explained by {group.explained_by}{where}", column=self.column, role="dim", max_lines=4
-            )
-        if len(groups) > _MAX_GROUPS:
-            self.canvas.prose(f"and {len(groups) - _MAX_GROUPS} more: --format json lists them", role="dim")
+            rows.setdefault((group.ranks, words.follows_from(group, mostly)), []).append(f"{group.what}{where}")
+        for (ranks, after), texts in list(rows.items())[:_MAX_GROUPS]:
+            label = words.ranks_text(ranks) if ranks else "the job"
+            if cells(label) > self.column - 4:
+                label = f"{len(ranks):,} ranks"
+            text = f"{after}: {'; '.join(texts)}" if after else "; ".join(texts)
+            self.canvas.labelled(label, text, column=self.column, role="dim", max_lines=4)
+        if len(rows) > _MAX_GROUPS:
+            self.canvas.prose(f"and {len(rows) - _MAX_GROUPS} more: --format json lists them", role="dim")
 
     def fix_and_verify(self) -> None:
         canvas = self.canvas
-        if canvas.width >= _TWO_COLUMNS and self.diagnosis.fix and self.diagnosis.verify:
-            half = (canvas.width - 2) // 2
+        half = (canvas.width - 2) // 2
+        if canvas.width >= _TWO_COLUMNS and self.diagnosis.fix and self.diagnosis.verify and self._fit(half - 4):
             left, right = self._part(half), self._part(half)
             left.fixes()
             right.verification()
@@ -203,11 +204,17 @@ class _Report:
         self.fixes()
         self.verification()
 
+    def _fit(self, width: int) -> bool:
+        """True if nothing that is to be copied has to be broken: a selection cannot leave out the other column."""
+        texts = [*(fix.text for fix in self.diagnosis.fix), *(check.command for check in self.diagnosis.verify)]
+        return all(cells(line) <= width for text in texts for line in self.look.block(text))
+
     def fixes(self) -> None:
         fixes = self.diagnosis.fix
         last = max((number for number, fix in enumerate(fixes) if fix.applies), default=-1)
         for number, fix in enumerate(fixes):
-            self.canvas.heading(f"FIX {number + 1}" if len(fixes) > 1 else "FIX", words.fix_heading(fix))
+            word = words.fix_word(self.diagnosis).upper()
+            self.canvas.heading(f"{word} {number + 1}" if len(fixes) > 1 else word, words.fix_heading(fix))
             if fix.kind == "edit" and not fix.applies:
                 self.canvas.prose("the pattern; adapt the names to your file:", role="dim")
             self._change(fix)
@@ -221,29 +228,28 @@ class _Report:
             return
         self.canvas.heading("VERIFY")
         for check in self.diagnosis.verify:
-            self.canvas.command(check.command)
+            if words.is_command(check.command):
+                self.canvas.command(check.command)
+            else:
+                self.canvas.prose(words.RUN_AGAIN)
             self.canvas.prose(f"must show: {check.expect}", indent=4, hanging=15)
 
     def missing(self) -> None:
         if not self.diagnosis.missing:
             return
         canvas = self.canvas
-        asked, *later = self.diagnosis.missing
-        canvas.heading("MISSING FACT", asked.fact)
-        canvas.prose(asked.why)
+        asked = self.diagnosis.missing[0]
+        canvas.heading("MISSING FACT", words.question(asked))
+        if said := words.decides(asked):
+            canvas.prose(said)
         canvas.blank()
-        rows = [
-            ("get it", asked.command),
-            ("costs", asked.cost),
-            ("decides", " or ".join(asked.separates) if len(asked.separates) > 1 else ""),
-            ("then", f"firstfault diagnose {self.inputs} --fact {asked.fact}=VALUE"),
-            ("or", f"firstfault diagnose {self.inputs} --answer FILE"),
-        ]
+        then, *others = words.answering(asked, self.inputs)
+        rows = [("get it", words.steps(asked.command)), ("costs", asked.cost), ("then", then), ("", words.answer_note(asked))]
+        rows += [("or", text) for text in others]
+        rows.append(("after that", words.later_questions(self.diagnosis.missing)))
         for label, text in rows:
             if text:
-                canvas.labelled(label, text, column=12)
-        if later:
-            canvas.prose(f"if that is not enough: {', '.join(item.fact for item in later)}", hanging=12, role="dim")
+                canvas.labelled(label, text, column=14, role="dim" if label == "after that" else "")
 
     def notes(self) -> None:
         notes = self.diagnosis.notes
@@ -264,6 +270,10 @@ class _Report:
             why = ", a fact is missing" if self.diagnosis.missing else ""
             self.canvas.prose(f"exit status 3: undetermined{why}", indent=0, role="dim")
         self._dotted([f"more: {parts[0]}", *parts[1:]], hanging=6)
+
+    def _sentence(self, entry: str, texts: Sequence[str]) -> str:
+        name = words.named(entry, self.titles)
+        return f"{name}: {' '.join(texts)}" if texts else name
 
     @property
     def _dot(self) -> str:
@@ -309,7 +319,3 @@ class _Report:
             left_out = len(result) - _MAX_FIX_LINES
             result = [*result[:_MAX_FIX_LINES], (f"{left_out} more lines: --format markdown shows them", "dim")]
         self.canvas.code(result)
-
-
-def _sentence(entry: str, texts: Sequence[str]) -> str:
-    return f"{entry}: {' '.join(texts)}" if texts else entry

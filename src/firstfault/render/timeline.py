@@ -58,6 +58,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     time: str
     evidence: str | None
+    what: str = ""
 
 
 class Lane(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,9 +74,10 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
     def ended_by(self) -> str:
         """How the lane ends, in a word or two."""
         for kinds in (("initiating",), ("stopped",), ("collateral", "silent", "kernel", "scheduler")):
-            texts = [mark.text for mark in self.marks if mark.kind in kinds and mark.text]
-            if texts:
-                return short(texts[-1])
+            found = [mark for mark in self.marks if mark.kind in kinds and (mark.text or mark.what)]
+            if found:
+                last = found[0 if found[0].kind in _OUTSIDE else -1]
+                return short(last.text, last.what)
         return ""
 
     @property
@@ -142,14 +144,14 @@ def build(diagnosis: Diagnosis) -> Timeline:
     return Timeline(lanes=tuple(kept), ticks=scale.ticks, timed=scale.timed, hidden=hidden, certainty=certainty)
 
 
-def short(text: str) -> str:
-    """The exception with which the text begins, the signal or exit code it names, or the text without its rank prefix."""
+def short(text: str, what: str = "") -> str:
+    """The exception with which the text begins, the signal or exit code it names, else `what`, else the text itself."""
     text = _PREFIX.sub("", text, count=1)
     found = _EXCEPTION.match(text) or _SIGNAL.search(text)
     if found:
         return found[1]
     code = _EXIT_CODE.search(text)
-    return f"exit code {code[1]}" if code else text
+    return f"exit code {code[1]}" if code else what or text
 
 
 class _Scale:
@@ -160,7 +162,7 @@ class _Scale:
         times = [(self._time(entry), entry) for entry in entries]
         known = sorted((time, entry.time or "") for time, entry in times if time is not None)
         fault = min((time for time, entry in times if time is not None and entry.kind == "initiating"), default=None)
-        faulty = any(entry.kind == "initiating" for entry in entries)
+        faulty = self.marked = any(entry.kind == "initiating" for entry in entries)
         self.timed = len(known) > 1 and known[0][0] < known[-1][0] and (fault is not None or not faulty)
         self.begin, self.end = (known[0][0], known[-1][0]) if known else (0.0, 0.0)
         self.fault = self.end if fault is None else fault
@@ -188,7 +190,11 @@ class _Scale:
         labels = {time: _daytime(text) for time, text in reversed(known)}
         after = self.end - self.fault
         ticks = [Tick(self._place(time), labels[time]) for time in sorted({self.begin, self.fault}) if time in labels]
-        if after > 0:
+        if len(ticks) > 1 and ticks[0].text == ticks[1].text:
+            # Within one second the second label says how much later it was.
+            ticks[1] = Tick(ticks[1].at, f"+{self.fault - self.begin:.1f} s")
+            after = 0
+        if after >= 0.05:
             ticks.append(Tick(1.0, f"+{after:.1f} s" if after < 600 else f"+{after / 60:.0f} min"))
         return tuple(ticks)
 
@@ -214,7 +220,14 @@ def _lane(key: tuple[int, str], entries: Iterable[TimelineEntry], scale: _Scale,
     entries = list(entries)
     marks = sorted(
         (
-            Mark(kind=entry.kind, at=scale.at(entry), text=entry.text, time=entry.time or "", evidence=entry.evidence)
+            Mark(
+                kind=entry.kind,
+                at=scale.at(entry),
+                text=entry.text,
+                time=entry.time or "",
+                evidence=entry.evidence,
+                what=entry.what,
+            )
             for entry in entries
         ),
         key=lambda mark: mark.at,
@@ -224,7 +237,7 @@ def _lane(key: tuple[int, str], entries: Iterable[TimelineEntry], scale: _Scale,
         marks=tuple(marks),
         ranks=(key[0],) if key[0] >= 0 else (),
         host=next((entry.host for entry in entries if entry.host), ""),
-        first=key[0] in named and any(mark.kind == "initiating" for mark in marks),
+        first=key[0] in named and (not scale.marked or any(mark.kind == "initiating" for mark in marks)),
     )
 
 
@@ -237,7 +250,7 @@ def _fold(lanes: Sequence[Lane], *, texts: bool) -> list[Lane]:
 
 
 def _shape(mark: Mark, texts: bool) -> tuple[str, str]:
-    return mark.kind, _DIGITS.sub("#", short(mark.text)) if texts else ""
+    return mark.kind, _DIGITS.sub("#", short(mark.text, mark.what)) if texts else ""
 
 
 def _joined(group: Sequence[Lane]) -> Lane:

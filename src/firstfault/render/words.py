@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from firstfault.lazy_pattern import lazy_pattern
-from firstfault.model.diagnosis import Alternative, Collateral, Diagnosis, Evidence, Fix, Initiating
+from firstfault.model.diagnosis import Alternative, Collateral, Diagnosis, Evidence, Fix, Initiating, Missing
 from firstfault.units import format_duration, format_size
 
 EXIT_CODES = {"no_failure": 0, "established": 1, "likely": 1, "undetermined": 3}
@@ -15,6 +15,14 @@ DECISIVE = 5
 _VERDICT_WORDS = {"established": "FAILED", "likely": "FAILED", "undetermined": "UNDETERMINED", "no_failure": "NO FAILURE"}
 _MOST_CITED = 2
 _DIGITS = lazy_pattern(r"\d+")
+_SINCE_BOOT = lazy_pattern(r"\[?\s*\d+\.\d+\]?")
+_EPOCH = lazy_pattern(r"1\d{9}(?:\.\d+)?")
+_CLOCK = lazy_pattern(r"(\d{4}-\d\d-\d\d)?[T ]?(\d\d:\d\d:\d\d)(?:[.,](\d+))?")
+_PROCESSES = ("run.world_size", "launch.processes", "launch.world_size_seen")
+_ONLY_A_BLANK = lazy_pattern(r"<your [a-z ]+>")
+OWN_ERROR = "the rank's own first error"
+_STEPS = lazy_pattern(r"""(?:"[^"]*"|'[^']*'|`[^`]*`|\([^()]*\)|;(?! )|[^;])+""")
+RUN_AGAIN = "start the run again, as before"
 _FROM_STDIN = frozenset({"-", "stdin", "<stdin>"})
 
 
@@ -22,7 +30,7 @@ class CollateralGroup(msgspec.Struct, frozen=True):
     """Consequences of one kind: on which ranks, what they are, what explains them, and the lines that show them."""
 
     ranks: tuple[int, ...]
-    entry: str
+    what: str
     explained_by: str
     evidence: tuple[str, ...]
 
@@ -81,12 +89,48 @@ def who_was_first(initiating: Initiating) -> str:
     elif initiating.certainty == "undetermined":
         text = "which rank failed first is not known"
     else:
-        text = "what was read names no rank"
-    if initiating.time:
-        text += f", at {initiating.time}"
+        text = "no line says which rank it was"
+    if initiating.time and (clock := moment(initiating.time)):
+        text += f", at {clock}"
     if initiating.attempt:
         text += f", in attempt {initiating.attempt}"
     return text
+
+
+def verdict_of_rank(diagnosis: Diagnosis) -> list[str]:
+    """Who was first and how sure that is; nothing for a run of one process, which has nobody to compare."""
+    initiating = diagnosis.initiating
+    if initiating is None:
+        return []
+    if names_somebody(initiating):
+        return [who_was_first(initiating), f"rank: {initiating.certainty}"]
+    several = len(ranks_seen(diagnosis)) > 1 or any(_known_number(diagnosis, name) > 1 for name in _PROCESSES)
+    if several or initiating.certainty == "undetermined":
+        return [who_was_first(initiating)]
+    clock = moment(initiating.time or "")
+    return [f"at {clock}"] if clock else []
+
+
+def moment(time: str) -> str:
+    """A printed time as people read it: the clock, with its date if one was printed; empty for the time since boot."""
+    if _SINCE_BOOT.fullmatch(time.strip()):
+        return ""
+    if _EPOCH.fullmatch(time.strip()):
+        from datetime import UTC, datetime
+
+        return f"{datetime.fromtimestamp(float(time), UTC):%Y-%m-%d %H:%M:%S} UTC"
+    found = _CLOCK.search(time)
+    if not found:
+        return time
+    date, clock, fraction = found.groups()
+    fraction = (fraction or "")[:3].rstrip("0")
+    return f"{date + ' ' if date else ''}{clock}{'.' + fraction if fraction else ''}"
+
+
+def _known_number(diagnosis: Diagnosis, name: str) -> int:
+    fact = diagnosis.facts.get(name)
+    value = fact.get("value") if isinstance(fact, dict) else None
+    return value if isinstance(value, int) else 0
 
 
 def names_somebody(initiating: Initiating) -> bool:
@@ -113,24 +157,83 @@ def rank_list(numbers: Sequence[int]) -> str:
     return ", ".join(parts)
 
 
-def collateral_groups(items: Iterable[Collateral]) -> list[CollateralGroup]:
+def collateral_groups(items: Iterable[Collateral], titles: Mapping[str, str]) -> list[CollateralGroup]:
     """Consequences of one kind and one explanation (numbers aside) together, in the order of their first mention."""
     groups: dict[tuple[str, str], list[Collateral]] = {}
     for item in items:
-        groups.setdefault((item.entry, _DIGITS.sub("#", item.explained_by)), []).append(item)
-    return [_collateral_group(entry, group) for (entry, _), group in groups.items()]
+        what = item.what or titles.get(item.entry, item.entry)
+        groups.setdefault((what, _DIGITS.sub("#", item.explained_by)), []).append(item)
+    return [_collateral_group(what, group) for (what, _), group in groups.items()]
 
 
-def _collateral_group(entry: str, group: Sequence[Collateral]) -> CollateralGroup:
+def _collateral_group(what: str, group: Sequence[Collateral]) -> CollateralGroup:
     explained_by = group[0].explained_by
     if any(item.explained_by != explained_by for item in group):
         explained_by += ", and alike"
     return CollateralGroup(
         ranks=tuple(sorted({item.rank for item in group if item.rank is not None})),
-        entry=entry,
+        what=what,
         explained_by=explained_by,
         evidence=tuple(dict.fromkeys(key for item in group for key in item.evidence)),
     )
+
+
+def explained_mostly(groups: Sequence[CollateralGroup]) -> str:
+    """What explains most of the consequences: said once, above them."""
+    said = [group.explained_by for group in groups]
+    others = [text for text in said if text != OWN_ERROR] or said
+    return max(dict.fromkeys(others), key=others.count, default="")
+
+
+def follows_from(group: CollateralGroup, mostly: str) -> str:
+    """What a group follows from, where that is not what most follow from."""
+    return "" if group.explained_by == mostly else f"after {group.explained_by}"
+
+
+def question(missing: Missing) -> str:
+    """The question in words; its name if the list of facts has no words for it."""
+    return missing.ask or missing.fact
+
+
+def steps(command: str) -> str:
+    """One command a line: `a; b` outside of quotes is two."""
+    return "\n".join(part.strip() for part in _STEPS.findall(command) if part.strip("; "))
+
+
+def decides(missing: Missing) -> str:
+    """What the answer decides, without the question."""
+    return missing.why.removeprefix(missing.ask).strip()
+
+
+def answering(missing: Missing, inputs: str) -> list[str]:
+    """The commands that take an answer: a word where a word is enough, otherwise a file."""
+    file = f"firstfault diagnose {inputs} --answer FILE"
+    if not missing.values:
+        return [file]
+    value = missing.values[0] if len(missing.values) == 1 or missing.values == ("yes", "no") else "VALUE"
+    return [f"firstfault diagnose {inputs} --fact {missing.fact}={value}", file]
+
+
+def answer_note(missing: Missing) -> str:
+    """What may stand in place of the value."""
+    if missing.values == ("yes", "no"):
+        return "=no if the answer is no"
+    return f"VALUE is one of: {', '.join(missing.values)}" if len(missing.values) > 1 else ""
+
+
+def later_questions(missing: Sequence[Missing]) -> str:
+    """The next questions, two at most."""
+    return " ".join(question(item) for item in missing[1:3])
+
+
+def is_command(text: str) -> bool:
+    """False if all that is known of the command is that it is the user's own."""
+    return not _ONLY_A_BLANK.fullmatch(text.strip())
+
+
+def fix_word(diagnosis: Diagnosis) -> str:
+    """What is undetermined has no fix: what it has is a next step."""
+    return "Next step" if diagnosis.verdict == "undetermined" else "Fix"
 
 
 def by_id(diagnosis: Diagnosis) -> dict[str, Evidence]:

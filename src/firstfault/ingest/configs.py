@@ -48,6 +48,11 @@ def read_deepspeed(text: str, ctx: Context) -> Reading:
     return settings, ((problem,) if problem else notes)
 
 
+def read_run_config(text: str, ctx: Context) -> tuple[Setting, ...]:
+    """Settings of any other configuration that is YAML (or JSON), as family `config`; nothing of what is neither."""
+    return _read(text.replace("\t", " "), ctx, "config", _yaml_scalar, text)[0]
+
+
 def _read(text: str, ctx: Context, family: str, scalar: Callable[[Any], Scalar], original: str) -> Reading:
     if len(text) > MAX_CONFIG_CHARS:
         return (), (Note(ctx.source.path, f"not read: larger than {MAX_CONFIG_CHARS >> 10} KiB"),)

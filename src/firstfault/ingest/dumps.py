@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -25,6 +26,8 @@ _ACCELERATE_KEYS = frozenset(
     }
 )  # fmt: skip
 _MIN_KEYS = 3
+_DEFAULT_CONFIG = lazy_pattern(r"^\s*- `Accelerate` default config:\s*$", needs="default config")
+DEFAULT_CONFIG_NAME = "default_config.yaml"
 _DEEPSPEED_KEY = lazy_pattern(
     r'"(?:zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|gradient_accumulation_steps|bf16|fp16)"\s*:'
 )
@@ -46,6 +49,7 @@ def read_dumps(lines: Sequence[Line], ctx: Context) -> tuple[Setting, ...]:
         found.extend(_reread(block, ctx, "accelerate"))
     for block in _json_blocks(lines):
         found.extend(_reread(block, ctx, "deepspeed"))
+    found.extend(_default_config(lines, ctx))
     found.extend(_dotted(lines, ctx))
     found.extend(_arguments(lines, ctx))
     found.sort(key=lambda setting: setting.span.offset)
@@ -80,6 +84,15 @@ def _yaml_blocks(lines: Sequence[Line]) -> Iterator[list[Line]]:
             given += 1
             yield [part for part in block if part.text[:1].isspace() or _key(part) in _ACCELERATE_KEYS]
         block, keys = [], set()
+
+
+def _default_config(lines: Sequence[Line], ctx: Context) -> Iterator[Setting]:
+    """`accelerate env` says whether there is a default configuration: a name for the block below, or None."""
+    for line, below in pairwise(lines):
+        if _DEFAULT_CONFIG.match(line.text):
+            name = None if below.text.strip() == "Not found" else DEFAULT_CONFIG_NAME
+            yield msgspec.structs.replace(_setting("file", "name", "", line, ctx), value=name)
+            return
 
 
 def _key(line: Line) -> str:

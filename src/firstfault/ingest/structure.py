@@ -44,7 +44,10 @@ def read_structure(stretches: Sequence[Sequence[Line]], text: str, ctx: Context)
         return _deepspeed(text, ctx)
     if kind == "python":
         return _script(text, [line for lines in stretches for line in lines], ctx)
-    return _joined(part for lines in stretches for part in _looked_for(lines, ctx))
+    found = [part for lines in stretches for part in _looked_for(lines, ctx)]
+    if kind == "unknown" and text:
+        found.append(_run_config(text, ctx))
+    return _joined(found)
 
 
 def _looked_for(lines: Sequence[Line], ctx: Context) -> Iterable[Structure]:
@@ -78,6 +81,12 @@ def _deepspeed(text: str, ctx: Context) -> Structure:
 
     settings, notes = read_deepspeed(text, ctx)
     return Structure(settings=settings, notes=notes)
+
+
+def _run_config(text: str, ctx: Context) -> Structure:
+    from firstfault.ingest.configs import read_run_config
+
+    return Structure(settings=read_run_config(text, ctx))
 
 
 def _script(text: str, lines: Sequence[Line], ctx: Context) -> Structure:
@@ -135,6 +144,12 @@ def _process_tables(lines: Sequence[Line], ctx: Context) -> Structure:
     return Structure(facts=read_process_tables(lines, ctx))
 
 
+def _printed(lines: Sequence[Line], ctx: Context) -> Structure:
+    from firstfault.ingest.printed import read_printed
+
+    return Structure(settings=read_printed(lines, ctx))
+
+
 def _vitals(lines: Sequence[Line], ctx: Context) -> Structure:
     from firstfault.ingest.vitals import read_vitals
 
@@ -188,9 +203,16 @@ _SCHEDULER = _Reader(
         *("name:", "status", "containerid:", "exit code:", "exitcode"),
     ),
 )
+_VALUES = _Reader(
+    _printed,
+    (
+        *("mixed precision type:", "device_count", "setting cuda_visible_devices=", "world_size", "world size", "_nodes "),
+        *("saving fsdp", "saving deepspeed"),
+    ),
+)
 _TRACEBACKS, _DUMPS, _COMMAND, _ENVIRONMENT = (_Reader(read) for read in (_tracebacks, _dumps, _command, _environment))
 _MEMORY = (_Reader(_memory_series, ("rss", "resident", "mem", "allocated")), _Reader(_process_tables, ("ppid",)))
-_PRINTED = (_TRACEBACKS, _FAILURE_BLOCKS, _EXITS, _KERNEL, _SCHEDULER, _DUMPS, _COMMAND, _ENVIRONMENT, *_MEMORY)
+_PRINTED = (_TRACEBACKS, _FAILURE_BLOCKS, _EXITS, _KERNEL, _SCHEDULER, _DUMPS, _COMMAND, _ENVIRONMENT, _VALUES, *_MEMORY)
 _READERS: dict[SourceKind, tuple[_Reader, ...]] = {
     "log": _PRINTED,
     "unknown": _PRINTED,

@@ -66,32 +66,45 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_config(launch: Launch | None, settings: Sequence[Setting]) -> Config:
     """The accelerate configuration of the launch; without a command, the only one that was handed over."""
-    files: dict[str, dict[str, Setting]] = {}
-    for setting in settings:
-        if setting.family == "accelerate":
-            files.setdefault(setting.span.source, {})[setting.key] = setting
-    only = next(iter(files.values())) if len(files) == 1 else None
+    files = _files(settings)
+    only = files[0][1] if len(files) == 1 else None
     if launch is None:
         return Config(None, only)
     if launch.name != "accelerate":
         return Config(None, None)
     named = launch.options.get("--config_file")
     if named is not None:
-        same = [found for path, found in files.items() if basename(path) == basename(named.value)]
+        same = [found for path, found in files if basename(path) == basename(named.value)]
         if len(same) == 1:
             return Config("explicit", same[0])
         # A configuration quoted in a log or paste has no file name of its own.
-        quoted = [found for path, found in files.items() if not path.endswith((".yaml", ".yml", ".json"))]
+        quoted = [found for path, found in files if not path.endswith((".yaml", ".yml", ".json"))]
         return Config("explicit", quoted[0] if len(quoted) == 1 and only is not None else None)
     if launch.elided:
         return Config(None, None)
     if "--cpu" in launch.options:
         return Config("none", {})
-    default = [found for path, found in files.items() if basename(path).startswith("default_config.")]
+    default = [found for path, found in files if basename(path).startswith("default_config.")]
     if len(default) == 1:
         return Config("default", default[0])
+    if not files and any(setting.family == "file" and setting.value is None for setting in settings):
+        return Config("none", {})
     # A configuration handed over with a command that names none can only have been read as the default one.
     return Config(None, only)
+
+
+def _files(settings: Sequence[Setting]) -> list[tuple[str, dict[str, Setting]]]:
+    """The configurations by path, or by the name under which a command printed them."""
+    shown = {
+        (setting.span.source, setting.source_id): setting.value
+        for setting in settings
+        if setting.family == "file" and isinstance(setting.value, str)
+    }
+    files: dict[tuple[str, str], dict[str, Setting]] = {}
+    for setting in settings:
+        if setting.family == "accelerate":
+            files.setdefault((setting.span.source, setting.source_id), {})[setting.key] = setting
+    return [(str(shown.get(place, place[0])), found) for place, found in files.items()]
 
 
 def plan(launch: Launch, config: Config) -> Plan:

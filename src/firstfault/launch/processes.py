@@ -64,7 +64,9 @@ def _facts(launch: Launch, settings: Sequence[Setting]) -> Iterator[Fact]:
     if launch.name == "accelerate":
         plan = accelerate.plan(launch, config)
         if config.source is not None:
-            basis = (launch.options.get("--config_file") or launch.launcher,)
+            basis = [launch.options.get("--config_file") or launch.launcher]
+            if config.source == "default" and config.settings:
+                basis.append(next(iter(config.settings.values())))
             yield _fact("launch.config_source", config.source, "--config_file, else the default file unless --cpu", basis)
     elif not launch.elided:
         plan = _plan(launch, visible)

@@ -7,7 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstfault.engine.derive import checkpoint, cuda, data, events, fault, frames, host, launch, memory, process, run, storage
+from firstfault.engine.derive import (
+    checkpoint,
+    cuda,
+    data,
+    events,
+    fault,
+    frames,
+    host,
+    launch,
+    memory,
+    nodes,
+    plan,
+    process,
+    run,
+    script,
+    storage,
+)
 from firstfault.engine.derive.scope import Scope
 from firstfault.model.fact import Fact, FactSet
 
@@ -19,7 +35,10 @@ if TYPE_CHECKING:
     from firstfault.knowledge.schema import Pack
 
 # The order matters where two modules make one fact (the first wins) or one uses another's.
-_MODULES = (fault, frames, cuda, host, events, run, launch, memory, process, data, storage, checkpoint)
+_MODULES = (
+    *(fault, frames, cuda, host, events, run, launch, nodes, script, plan),
+    *(memory, process, data, storage, checkpoint),
+)
 
 PRODUCES: frozenset[str] = frozenset(name for module in _MODULES for name in module.PRODUCES)
 """Every fact that is derived here."""

@@ -1,4 +1,4 @@
-"""What the launch starts, held against what was asked for and what the run shows."""
+"""What the launch starts, and whether nn.DataParallel drives several GPUs from one process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from firstfault.engine.derive.scope import Scope
     from firstfault.model.fact import FactSet
-    from firstfault.model.span import SourceSpan
 
 PRODUCES = (
     "launch.command",
@@ -20,13 +19,12 @@ PRODUCES = (
     "trainer.uses_dataparallel",
     "script.dataparallel",
     "script.retain_graph",
-    "plan.finding",
 )
 _MAX_COMMAND = 2000
 
 
 def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
-    """Facts of the launch plan, of nn.DataParallel, and whether the plan differs from what was asked for."""
+    """Facts of the launch plan and of nn.DataParallel."""
     yield from _command(scope)
     from firstfault.launch.processes import plan_facts
 
@@ -36,7 +34,6 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
     for fact in (*_script(scope), *_dataparallel(scope, facts)):
         facts.add(fact)
         yield fact
-    yield from _finding(facts)
 
 
 def _command(scope: Scope) -> Iterator[Fact]:
@@ -82,6 +79,10 @@ def _dataparallel(scope: Scope, facts: FactSet) -> Iterator[Fact]:
         if library_path(frame.path).startswith(("torch/nn/parallel/data_parallel.py", "torch/nn/parallel/scatter_gather.py")):
             yield Fact(name=name, value=True, origin="frames of nn.DataParallel", spans=(frame.span,))
             return
+    called = facts.get("script.dataparallel")
+    if called is not None and called.value is True:
+        yield Fact(name=name, value=True, origin=called.origin, spans=called.spans, basis=called.basis)
+        return
     n_gpu = facts.get("trainer.n_gpu")
     if n_gpu is not None and isinstance(n_gpu.value, int) and facts.value("run.framework") == "transformers":
         # More than one GPU in one process is what makes the Trainer wrap the model; other loops do no such thing by themselves.
@@ -99,38 +100,3 @@ def _dataparallel(scope: Scope, facts: FactSet) -> Iterator[Fact]:
         yield Fact(
             name=name, value=False, origin="no frame of nn.DataParallel in the forward pass", spans=spans, basis="derived"
         )
-
-
-def _finding(facts: FactSet) -> Iterator[Fact]:
-    """True where processes or devices are known to differ from what was asked for."""
-    differences = (
-        _less(facts, "launch.processes", "launch.processes_asked"),
-        _less(facts, "launch.world_size_seen", "launch.processes_asked"),
-        _implicit_dataparallel(facts),
-    )
-    for difference in differences:
-        if difference is not None:
-            origin, spans, told = difference
-            yield Fact(name="plan.finding", value=True, origin=origin, spans=spans, basis="told" if told else "derived")
-            return
-
-
-_Difference = tuple[str, "tuple[SourceSpan, ...]", bool]
-
-
-def _less(facts: FactSet, started: str, asked: str) -> _Difference | None:
-    a, b = facts.get(started), facts.get(asked)
-    if a is None or b is None or not isinstance(a.value, int) or not isinstance(b.value, int) or a.value >= b.value:
-        return None
-    return f"{started} {a.value} of {asked} {b.value}", (*b.spans, *a.spans), "told" in {a.basis, b.basis}
-
-
-def _implicit_dataparallel(facts: FactSet) -> _Difference | None:
-    uses, processes = facts.get("trainer.uses_dataparallel"), facts.get("launch.processes")
-    if uses is None or uses.value is not True or facts.value("script.dataparallel") is True:
-        return None
-    n_gpu = facts.get("trainer.n_gpu")
-    asked = facts.value("launch.processes_asked")
-    if processes is None or processes.value != 1 or (asked != 1 and n_gpu is None):
-        return None
-    return "one process drives several GPUs", (*uses.spans, *processes.spans), "told" in {uses.basis, processes.basis}

@@ -45,6 +45,7 @@ _SETTINGS: dict[str, tuple[tuple[str, str], ...]] = {
         ("command", "--gradient_accumulation_steps"),
         ("accelerate", "deepspeed_config.gradient_accumulation_steps"),
         ("accelerate", "gradient_accumulation_steps"),
+        ("script", "Accelerator.gradient_accumulation_steps"),
     ),
     "train.micro_batch": (
         ("deepspeed", "train_micro_batch_size_per_gpu"),

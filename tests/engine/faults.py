@@ -36,6 +36,7 @@ class Log:
         self.place = Place(rank=rank, host=host, attempt=attempt)
         self.path, self.kind, self.ends, self.lines = path, kind, ends, 0
         self.events, self.tracebacks, self.exits, self.progress, self.facts = [], [], [], [], []
+        self.covers = None
 
     def _span(self):
         self.lines += 1
@@ -141,6 +142,7 @@ class Log:
             progress=tuple(self.progress),
             facts=tuple(self.facts),
             ranks=tuple(sorted(rank for rank in ranks if rank is not None)),
+            covers=self.covers,
         )
 
 

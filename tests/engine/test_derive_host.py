@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from engine.faults import Log
-from engine.runs import MAIN, crash, frame, lib, scope_of
+from engine.runs import MAIN, crash, facts_of, frame, lib, scope_of
 from firstfault.engine.derive import host
-from firstfault.model.fact import FactSet
+from firstfault.model.fact import Fact, FactSet
 
 STATUS = "torch.AcceleratorError: CUDA error: out of memory"
 
@@ -57,3 +57,11 @@ def test_weights_loaded_after_the_group_say_nothing():
 def test_a_partitioned_model_was_configured_in_time():
     events = ("transformers.weights_loaded", "deepspeed.init_distributed", "deepspeed.zero_init_done")
     assert derived(deepspeed(*events)) == {"script.zero_config_late": False}
+
+
+def test_facts_of_another_host_are_not_those_of_the_failing_one():
+    log = Log("rank-1.log", rank=1, host="node-1").fault("exit_sigkill")
+    for name, value in (("node-2", None), ("node-1", True)):
+        kernel = Log("dmesg.txt", kind="kernel", host=name)
+        kernel.facts.append(Fact(name="host.machine_check", value=True, origin="test"))
+        assert facts_of(log, kernel, size=2).value("host.machine_check") is value

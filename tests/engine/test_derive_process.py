@@ -64,3 +64,24 @@ def test_a_launcher_that_kills_every_process_says_nothing_of_the_first_end():
     own = Log("rank-1.log", rank=1).fault("exit_sigkill", rank=1)
     own.exit(-9, rank=1, pid=101, reporter="shell")
     assert facts_of(deepspeed_console(code=1), own, size=2).value("exit.signal_from_launcher") is not True
+
+
+def test_nobody_is_on_record_only_where_somebody_would_be():
+    killed = console(killed=1, told=(0,))
+    assert facts_of(killed, size=2).value("exit.signal_sender") is None
+    table = Log("sacct.txt", kind="slurm")
+    assert facts_of(killed, table, size=2).value("exit.signal_sender") == "unknown"
+    stopped = Log("sacct.txt", kind="slurm").fault("scheduler_stop", name="scheduler.stop")
+    assert facts_of(killed, stopped, size=2).value("exit.signal_sender") != "unknown"
+
+
+def test_a_crash_has_no_sender():
+    assert facts_of(console(killed=1, code=-11), Log("sacct.txt", kind="slurm"), size=2).value("exit.signal_sender") is None
+
+
+def test_the_launcher_is_the_sender_where_it_says_so():
+    log = Log("rank-1.log", rank=1).fault("exit_sigkill", rank=1)
+    told = Log("console.log").exit(-9, rank=1, pid=101, told=True).exit(-9, rank=1, pid=101)
+    facts = facts_of(log, told, size=2)
+    assert facts.value("exit.signal_from_launcher") is True
+    assert facts.value("exit.signal_sender") == "launcher"

@@ -72,3 +72,11 @@ def test_what_was_told_is_known_but_not_read():
     known, _ = known_of(crash(MAIN), pack=PACK, facts=[told("a.b", 3, basis="told"), told("c.d", 4, basis="answered")])
     assert known.value("a.b") == 3 and known.read_only.value("a.b") is None
     assert known.read_only.value("c.d") == 4
+
+
+def test_a_kernel_speaks_of_its_own_host():
+    log = Log("rank-1.log", rank=1, host="node-1").fault("exit_sigkill")
+    for host, truth in (("node-2", None), ("node-1", True), (None, True)):
+        kernel = Log("dmesg.txt", kind="kernel", host=host).note("kernel.note")
+        known, _ = known_of(log, kernel, size=2, pack=PACK)
+        assert (known.value("kernel.note") is True) is bool(truth)

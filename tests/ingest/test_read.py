@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from firstfault.ingest.handed import Handed
@@ -343,6 +343,7 @@ def test_what_is_no_text_says_so(data, kind):
     st.sampled_from(["run.log", "pasted.txt", "error.json", "a.yaml", "ds_config.json", "command.txt", "x.py"]),
 )
 def test_any_bytes_give_reports(data, name):
+    assume(not data.startswith((b"\x1f\x8b", b"(\xb5/\xfd")))  # what is packed has another size
     reports = read(data, name)
     assert reports
     assert sum(report.source.size_bytes for report in reports) == len(data)

@@ -126,7 +126,7 @@ def _difference_s(a: Clock, b: Clock) -> float | None:
     if a.kind == b.kind:
         difference = b.seconds - a.seconds
         return difference if _is_epoch(a) == _is_epoch(b) else _without_zone(difference)
-    return _without_zone(_in_year(b) - _in_year(a))
+    return _without_zone(in_year_s(b) - in_year_s(a))
 
 
 def _is_epoch(clock: Clock) -> bool:
@@ -141,7 +141,8 @@ def _without_zone(difference: float) -> float | None:
     return rest if abs(rest) <= _ZONE_SLACK_S and abs(difference) <= _DAY_S else None
 
 
-def _in_year(clock: Clock) -> float:
+def in_year_s(clock: Clock) -> float:
+    """Seconds from the beginning of the year, as clocks without a year count them."""
     if clock.kind == "yearless":
         return clock.seconds
     from datetime import UTC, date, datetime

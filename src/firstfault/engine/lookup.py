@@ -88,7 +88,10 @@ class Known:
         for event in self._scope.events():
             if id(event) in self._recovered or event.name in seen:
                 continue
-            anywhere = bool(self._emitters.get(event.name, frozenset()) & _ANY_RANK)
+            emitters = self._emitters.get(event.name, frozenset())
+            if "kernel" in emitters and not self._scope.on_host(event):
+                continue
+            anywhere = bool(emitters & _ANY_RANK)
             if anywhere or self._scope.on_rank(event) or self._scope.event is None:
                 seen[event.name] = event
         return seen

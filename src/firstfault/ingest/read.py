@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from firstfault.ingest.context import Context
+from firstfault.ingest.coverage import coverage_of
 from firstfault.ingest.echo import echo_offsets
 from firstfault.ingest.events import events_of
 from firstfault.ingest.handed import Handed
@@ -26,7 +27,7 @@ from firstfault.ingest.stretch import agreed_place, label_of, lines_of, ranks_by
 from firstfault.ingest.structure import Structure, read_structure
 from firstfault.knowledge.schema import Pack
 from firstfault.lazy_pattern import lazy_pattern
-from firstfault.model.bundle import Note, RankEnd, Source, SourceKind, SourceReport
+from firstfault.model.bundle import Coverage, Note, RankEnd, Source, SourceKind, SourceReport
 from firstfault.model.event import Place
 from firstfault.model.fact import Fact
 from firstfault.scan.result import Hit, ProgressSample, ScanResult, Window
@@ -133,7 +134,7 @@ class _Input:
             stretches = [[_placed(line, with_rank(line.place, ranks)) for line in stretch] for stretch in stretches]
         ctx = Context(source=source)
         text = self._text(part, data)
-        structure = _shown_as(part.name, read_structure(stretches, text or "", ctx))
+        structure = read_structure(stretches, text or "", ctx)
         lines = [line for stretch in stretches for line in stretch]
         hits = [hit for hit in self._scan.hits if part.start <= hit.offset < part.stop]
         report = self._judged(ctx, lines, hits, structure, part, label)
@@ -177,7 +178,13 @@ class _Input:
             facts=(*_as_told(structure.facts, part), *facts),
             ends=_ends(lines) if part.kind in ("log", "unknown") else (),
             ranks=tuple(sorted(rank for rank in ranks if rank is not None)),
+            covers=self._coverage(lines, ctx, part),
         )
+
+    def _coverage(self, lines: Sequence[Line], ctx: Context, part: Part) -> Coverage | None:
+        # What was pasted is an excerpt, and a large log is kept in windows only.
+        whole = part.start == 0 and part.stop == self._scan.size_bytes and len(self._scan.windows) == 1
+        return coverage_of(lines, ctx) if part.kind == "kernel" and whole and self._opened.whole else None
 
     def _source(self, part: Part, index: int, count: int, data: bytes) -> Source:
         handed = self._handed
@@ -260,14 +267,6 @@ def _without_beginnings(reports: list[SourceReport], data: bytes) -> list[Source
 
 def _placed(line: Line, place: Place) -> Line:
     return line if place is line.place else replace(line, place=place)
-
-
-def _shown_as(name: str, structure: Structure) -> Structure:
-    """The same with the name of the file whose content was printed, as a setting beside those of the file."""
-    if not name or not structure.settings:
-        return structure
-    first = structure.settings[0]
-    return replace(structure, settings=(*structure.settings, replace(first, family="file", key="name", value=name)))
 
 
 def _allowed(hits: Sequence[Hit], part: Part) -> list[Hit]:

@@ -6,8 +6,9 @@ from typing import Literal
 
 import msgspec
 
-from firstfault.model.event import Event, Place, ProcessExit, Progress, Traceback
+from firstfault.model.event import Clock, Event, Place, ProcessExit, Progress, Traceback
 from firstfault.model.fact import Fact, Setting
+from firstfault.model.span import SourceSpan
 
 SourceKind = Literal[
     "log",
@@ -65,11 +66,20 @@ class RankEnd(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
 
 
+class Coverage(msgspec.Struct, frozen=True, kw_only=True):
+    """The time that a complete kernel log of one host speaks of, on a clock of the wall: its first and last line."""
+
+    host: str | None
+    first: Clock
+    last: Clock
+    spans: tuple[SourceSpan, SourceSpan]
+
+
 class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of reading one source once. A pure function of the source's bytes and name.
 
     `text` is kept for small configs and commands only (a fix edits them); `ranks` are the global ranks whose lines stand in it.
-    `finished` is true if an end-of-training line was seen.
+    `covers` is set for a kernel log whose silence means something.
     """
 
     source: Source
@@ -83,6 +93,7 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
     ranks: tuple[int, ...] = ()
     text: str | None = None
     notes: tuple[Note, ...] = ()
+    covers: Coverage | None = None
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):

@@ -77,7 +77,11 @@ def _read_facts(scope: Scope) -> Iterator[Fact]:
         foreign = scope.event is not None and (
             (place.rank is not None and scope.rank is not None and place.rank != scope.rank) or not scope.in_attempt(place)
         )
+        host = report.covers.host if report.covers is not None else place.host
+        elsewhere = host is not None and scope.host is not None and host != scope.host
         for fact in report.facts:
             family = fact.name.split(".", 1)[0]
+            if elsewhere and family in _HOST_FAMILIES:
+                continue
             if not foreign or family not in _MESSAGE_FAMILIES | _RANK_FAMILIES:
                 yield fact

@@ -26,6 +26,10 @@ _CONSOLES = frozenset({"elastic", "accelerate", "spawn"})
 _STOP_ALL = frozenset({"deepspeed"})
 _SIGNAL_CLASSES = {"exit_sigkill": 9, "exit_sigterm": 15, "exit_sighup": 1, "keyboard_interrupt": 2}
 _LAUNCHER_CLASSES = frozenset({"launcher_report", "launcher_sigterm"})
+# A process can raise the others by itself; an interrupt comes from a keyboard, which leaves no record.
+_SENT_SIGNALS = frozenset({1, 9, 15})
+_RECORDERS = frozenset({"slurm", "kubernetes"})
+_SENDER_CLASSES = frozenset({"host_oom_kill", "scheduler_stop", "keyboard_interrupt"})
 _AT_ONCE_S = 5.0
 
 
@@ -96,6 +100,34 @@ def _sender(scope: Scope, facts: FactSet) -> Iterator[Fact]:
         yield Fact(
             name="exit.signal_sender", value="scheduler", origin="scheduler record", spans=(scope.event.span,), basis="derived"
         )
+    elif facts.value("exit.signal") in _SENT_SIGNALS:
+        yield from _unrecorded(scope, facts)
+
+
+def _unrecorded(scope: Scope, facts: FactSet) -> Iterator[Fact]:
+    """The launcher, if it says so; else nobody is on record, if a source that would hold the record was handed over.
+
+    Without such a source the sender is an open question, which is not the same as a search without result.
+    """
+    told = facts.get("exit.signal_from_launcher")
+    if told is not None and told.value:
+        yield Fact(name="exit.signal_sender", value="launcher", origin=told.origin, spans=told.spans, basis="derived")
+    elif _was_looked_for(scope, facts) and facts.value("sched.stop") in (None, "none") and not _named_sender(scope):
+        signal = facts.get("exit.signal")
+        spans = signal.spans if signal is not None else ()
+        yield Fact(name="exit.signal_sender", value="unknown", origin="no record of a sender", spans=spans, basis="derived")
+
+
+def _was_looked_for(scope: Scope, facts: FactSet) -> bool:
+    kinds = {report.source.kind for report in scope.aligned.bundle.reports}
+    return facts.value("host.kernel_log_covers") is True or not kinds.isdisjoint(_RECORDERS)
+
+
+def _named_sender(scope: Scope) -> bool:
+    return any(
+        scope.class_of(event) in _SENDER_CLASSES and not event.quoted and scope.in_attempt(event.place)
+        for event in scope.aligned.events
+    )
 
 
 def _at_once(exits: list[ProcessExit]) -> Iterator[Fact]:

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from firstfault.knowledge.schema import CodeBlock, Condition, Entry, EntryBody, EntryTest, FixRule
+from firstfault.knowledge.schema import CodeBlock, Condition, Entry, EntryBody, EntryTest, FixRule, VerifyRule
 from firstfault.render.entry import entry_markdown, render_entry, render_list
 from firstfault.render.layout import cells
 from golden_file import check
@@ -70,3 +71,15 @@ def test_a_parent_names_its_children() -> None:
 
 def test_ascii_is_ascii() -> None:
     assert render_entry(ENTRY, BODY, ascii=True).isascii()
+
+
+def test_the_check_and_the_sentence_of_a_condition_are_shown() -> None:
+    entry = msgspec.structs.replace(
+        ENTRY,
+        requires=(Condition(if_="train.accumulation_steps > 1", says="Gradients are accumulated."),),
+        verify=(VerifyRule(id="flat", run="{launch.command} --steps 2", expect="a flat line"),),
+    )
+    text = render_entry(entry, msgspec.structs.replace(BODY, sections={**BODY.sections, "Verify": ""}), entries=ENTRIES)
+    assert "$ <launch.command> --steps 2" in text
+    assert "must show: a flat line" in text
+    assert "Gradients are accumulated.\n" in text

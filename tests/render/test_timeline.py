@@ -177,3 +177,18 @@ def test_a_lone_lane_without_times_tells_nothing() -> None:
 )
 def test_an_ending_is_named_shortly(text: str, name: str) -> None:
     assert short(text) == name
+
+
+def test_a_suspect_is_pointed_at_although_another_rank_was_seen_first() -> None:
+    suspected = Diagnosis(
+        verdict="undetermined",
+        initiating=Initiating(rank=1, ranks=(1,), certainty="likely"),
+        timeline=(
+            TimelineEntry(rank=0, kind="initiating", what="a collective timed out", text="Watchdog caught it"),
+            TimelineEntry(rank=1, kind="silent", text="no error of its own"),
+        ),
+    )
+    built = build(suspected)
+    assert [lane.first for lane in built.lanes] == [False, True]
+    assert built.says("initiating") == "first failure seen"
+    assert built.lanes[0].ended_by == "a collective timed out"

@@ -272,7 +272,9 @@ class Composer:
     def _unmet(self, candidate: Candidate) -> Iterator[str]:
         """The requirements that do not hold, in their own words."""
         for condition in candidate.entry.requires:
-            if parse(condition.if_).evaluate(self._known) is False and (said := self._say(condition)):
+            # A sentence with a number of this run would claim the number.
+            said = "" if "{" in condition.says else self._say(condition)
+            if said and parse(condition.if_).evaluate(self._known) is False:
                 yield f"not so here: {said[:1].lower() if said[1:2].islower() else said[:1]}{said[1:]}"
 
     def _facts(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from firstfault.knowledge.schema import DECISIVE_WEIGHT, CodeBlock, Condition, Entry, EntryBody
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.render import prose
 from firstfault.render.layout import Canvas
 from firstfault.render.markdown import fence
@@ -13,6 +14,7 @@ from firstfault.render.terminal import MIN_WIDTH
 
 _NOT_FOR_READERS = frozenset({"Tests"})
 _LABEL = 16
+_HOLE = lazy_pattern(r"\{((?:launch\.command|script|log|log_dir|config|launcher))\}")
 
 
 def render_entry(
@@ -32,12 +34,14 @@ def render_entry(
     for label, text in _facts(entry, entries):
         canvas.labelled(label, text, column=_LABEL)
     for name, text in body.sections.items():
-        if name in _NOT_FOR_READERS or not (text.strip() or name == "Fix"):
+        if name in _NOT_FOR_READERS or not (text.strip() or name == "Fix" or (name == "Verify" and entry.verify)):
             continue
         canvas.heading(name.upper())
         prose.draw(canvas, text)
         if name == "Fix":
             _fixes(canvas, entry, body)
+        if name == "Verify":
+            _verification(canvas, entry)
     _decides(canvas, entry)
     _relatives(canvas, entry, entries)
     canvas.blank()
@@ -117,6 +121,19 @@ def _fixes(canvas: Canvas, entry: Entry, body: EntryBody) -> None:
             canvas.prose(f"risk: {rule.risk}", hanging=8)
 
 
+def _verification(canvas: Canvas, entry: Entry) -> None:
+    for rule in entry.verify:
+        canvas.blank()
+        for line in canvas.look.block(_as_blanks(rule.run)):
+            canvas.command(line)
+        canvas.prose(f"must show: {_as_blanks(rule.expect)}", indent=4, hanging=15)
+
+
+def _as_blanks(template: str) -> str:
+    """The command with `<launch.command>` for what a diagnosis would fill in."""
+    return _HOLE.sub(r"<\1>", template)
+
+
 def _code_role(line: str, block: CodeBlock) -> Role:
     return "added" if block.language == "diff" and line.startswith("+") else ""
 
@@ -137,7 +154,9 @@ def _decides(canvas: Canvas, entry: Entry) -> None:
         return
     canvas.heading("HOW FIRSTFAULT DECIDES")
     for label, condition in rows:
-        canvas.labelled(label, condition.if_, column=_LABEL)
+        # A sentence about one run's numbers says less here than the condition itself.
+        said = "" if "{" in condition.says else condition.says
+        canvas.labelled(label, f"{said}\n{condition.if_}" if said else condition.if_, column=_LABEL)
 
 
 def _relatives(canvas: Canvas, entry: Entry, entries: Mapping[str, Entry]) -> None:

@@ -158,7 +158,8 @@ class _Report:
         for text in counter:
             canvas.labelled("this answer", text, column=self.column)
         for item in ruled_out:
-            canvas.labelled("ruled out", self._sentence(item.entry, item.against), column=self.column)
+            name = self.titles.get(item.entry, item.entry)
+            canvas.labelled("ruled out", f"{name}: {' '.join(item.against)}", column=self.column)
         for item in possible:
             canvas.labelled("possible", self._sentence(item.entry, item.for_), column=self.column)
 

@@ -128,11 +128,16 @@ def build(diagnosis: Diagnosis) -> Timeline:
     scale = _Scale(entries)
     certainty = diagnosis.initiating.certainty if diagnosis.initiating else "undetermined"
     named = _named(diagnosis.initiating)
+    marked = [-1 if entry.rank is None else entry.rank for entry in entries if entry.kind == "initiating"]
+    pointed = not named.isdisjoint(marked)
+    if marked and not pointed:
+        # The answer suspects somebody else than the one whose line was seen first.
+        certainty = "undetermined"
     hosts = {entry.host for entry in entries if entry.rank is None and entry.kind not in _OUTSIDE and entry.host}
     by_lane: dict[tuple[int, str], list[TimelineEntry]] = {}
     for entry in entries:
         by_lane.setdefault(_lane_key(entry, hosts), []).append(entry)
-    lanes = [_lane(key, by_lane[key], scale, named) for key in sorted(by_lane)]
+    lanes = [_lane(key, by_lane[key], scale, named, pointed) for key in sorted(by_lane)]
     singles = [lane for lane in lanes if not lane.ranks]
     ranks = [lane for lane in lanes if lane.ranks]
     if len(ranks) > MAX_SINGLE_LANES:
@@ -162,7 +167,7 @@ class _Scale:
         times = [(self._time(entry), entry) for entry in entries]
         known = sorted((time, entry.time or "") for time, entry in times if time is not None)
         fault = min((time for time, entry in times if time is not None and entry.kind == "initiating"), default=None)
-        faulty = self.marked = any(entry.kind == "initiating" for entry in entries)
+        faulty = any(entry.kind == "initiating" for entry in entries)
         self.timed = len(known) > 1 and known[0][0] < known[-1][0] and (fault is not None or not faulty)
         self.begin, self.end = (known[0][0], known[-1][0]) if known else (0.0, 0.0)
         self.fault = self.end if fault is None else fault
@@ -216,7 +221,7 @@ def _named(initiating: Initiating | None) -> frozenset[int]:
     return frozenset(ranks or {-1})
 
 
-def _lane(key: tuple[int, str], entries: Iterable[TimelineEntry], scale: _Scale, named: frozenset[int]) -> Lane:
+def _lane(key: tuple[int, str], entries: Iterable[TimelineEntry], scale: _Scale, named: frozenset[int], pointed: bool) -> Lane:
     entries = list(entries)
     marks = sorted(
         (
@@ -237,7 +242,7 @@ def _lane(key: tuple[int, str], entries: Iterable[TimelineEntry], scale: _Scale,
         marks=tuple(marks),
         ranks=(key[0],) if key[0] >= 0 else (),
         host=next((entry.host for entry in entries if entry.host), ""),
-        first=key[0] in named and (not scale.marked or any(mark.kind == "initiating" for mark in marks)),
+        first=key[0] in named and (not pointed or any(mark.kind == "initiating" for mark in marks)),
     )
 
 

@@ -18,8 +18,11 @@ from firstfault.engine.derive import (
     kernel_log,
     launch,
     memory,
+    nodes,
+    plan,
     process,
     run,
+    script,
     storage,
 )
 from firstfault.engine.derive.scope import Scope
@@ -33,7 +36,10 @@ if TYPE_CHECKING:
     from firstfault.knowledge.schema import Pack
 
 # The order matters where two modules make one fact (the first wins) or one uses another's.
-_MODULES = (fault, frames, cuda, host, events, run, launch, memory, kernel_log, process, data, storage, checkpoint)
+_MODULES = (
+    *(fault, frames, cuda, host, events, run, launch, nodes, script, plan),
+    *(memory, kernel_log, process, data, storage, checkpoint),
+)
 
 PRODUCES: frozenset[str] = frozenset(name for module in _MODULES for name in module.PRODUCES)
 """Every fact that is derived here."""

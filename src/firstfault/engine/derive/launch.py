@@ -80,7 +80,8 @@ def _dataparallel(scope: Scope, facts: FactSet) -> Iterator[Fact]:
             yield Fact(name=name, value=True, origin="frames of nn.DataParallel", spans=(frame.span,))
             return
     called = facts.get("script.dataparallel")
-    if called is not None and called.value is True:
+    # With one device the wrapper does nothing.
+    if called is not None and called.value is True and facts.value("launch.visible_gpus") != 1:
         yield Fact(name=name, value=True, origin=called.origin, spans=called.spans, basis=called.basis)
         return
     n_gpu = facts.get("trainer.n_gpu")

@@ -134,7 +134,7 @@ class _Input:
             stretches = [[_placed(line, with_rank(line.place, ranks)) for line in stretch] for stretch in stretches]
         ctx = Context(source=source)
         text = self._text(part, data)
-        structure = read_structure(stretches, text or "", ctx)
+        structure = _shown_as(part.name, read_structure(stretches, text or "", ctx))
         lines = [line for stretch in stretches for line in stretch]
         hits = [hit for hit in self._scan.hits if part.start <= hit.offset < part.stop]
         report = self._judged(ctx, lines, hits, structure, part, label)
@@ -267,6 +267,14 @@ def _without_beginnings(reports: list[SourceReport], data: bytes) -> list[Source
 
 def _placed(line: Line, place: Place) -> Line:
     return line if place is line.place else replace(line, place=place)
+
+
+def _shown_as(name: str, structure: Structure) -> Structure:
+    """The same with the name of the file whose content was printed, as a setting beside those of the file."""
+    if not name or not structure.settings:
+        return structure
+    first = structure.settings[0]
+    return replace(structure, settings=(*structure.settings, replace(first, family="file", key="name", value=name)))
 
 
 def _allowed(hits: Sequence[Hit], part: Part) -> list[Hit]:

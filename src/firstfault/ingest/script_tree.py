@@ -61,7 +61,7 @@ def _pieces(text: str) -> list[ast.stmt]:
     starts: list[int] = []
     for at, row in enumerate(rows):
         decorated = bool(starts) and at == starts[-1] + 1 and rows[starts[-1]].startswith("@")
-        if (at == 0 or row[:1].strip()) and not _CONTINUES.match(row) and not decorated:
+        if at == 0 or (row[:1].strip() and not _CONTINUES.match(row) and not decorated):
             starts.append(at)
     for start, stop in list(zip(starts, [*starts[1:], len(rows)], strict=True))[:MAX_PIECES]:
         try:

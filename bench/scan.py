@@ -98,7 +98,7 @@ def scan_files(signals: Sequence[Signal], paths: Sequence[Path], prefilter: str)
         with path.open("rb", buffering=0) as stream:
             result = scanner.scan(stream, rank_of=rank_key)
         hits += len(result.hits)
-        progress += sum(sample.count for sample in result.progress)
+        progress += sum({sample.key: sample.count for sample in result.progress}.values())
     return hits, progress
 
 

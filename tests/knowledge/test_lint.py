@@ -23,8 +23,8 @@ def test_a_sound_tree_has_no_issue(tmp_path):
 @pytest.mark.parametrize(("role", "warned"), [("context", True), ("progress", False)])
 def test_a_short_literal_that_is_searched_for_everywhere_is_warned_of(tmp_path, role, warned):
     short = f"[[signal]]\nid = 'short'\nrole = '{role}'\ntext = 'aborts!'\nsample = [{{ line = 'aborts!' }}]\n"
-    found = issues(tmp_path, signals=SIGNALS + short)
-    assert [(issue.severity, "'aborts!' has fewer than 8 bytes" in issue.message) for issue in found] == [("warning", True)] * warned
+    found = [issue.severity for issue in issues(tmp_path, signals=SIGNALS + short) if "'aborts!' has fewer" in issue.message]
+    assert found == ["warning"] * warned
 
 
 @pytest.mark.parametrize(

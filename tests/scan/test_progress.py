@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from firstfault.scan.progress import MAX_SERIES
 from firstfault.scan.rank_key import RankKeys
 from firstfault.scan.scanner import Scanner
 from scan_signals import SIGNALS, signal
@@ -61,7 +62,7 @@ def test_ranks_that_show_late_are_noticed(block: int) -> None:
 def test_progress_is_no_hit() -> None:
     result = scan(b"step: 1\n'loss': 0.5\n")
     assert result.hits == ()
-    assert (result.progress[0].first.captures, result.progress[0].last.captures) == ({"step": 1}, {"loss": 0.5})
+    assert [(one.first.captures, one.last.captures) for one in result.progress] == [({"step": 1},) * 2, ({"loss": 0.5},) * 2]
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -92,3 +93,65 @@ def test_lines_without_rank_are_asked_once_a_layout() -> None:
     keys = RankKeys(lambda line: asked.append(line) or None)
     assert {keys.key(b"10:%02d step" % second) for second in range(60)} == {None}
     assert len(asked) == 1
+
+
+BARS = (
+    *SIGNALS,
+    signal("bar", "%| ", r"%\| (?P<step>[0-9]+)/(?P<total>[0-9]+) \[", "progress", holes={"step": "int", "total": "int"}),
+)
+
+
+def bar(step: int, total: int, rank: str = "") -> bytes:
+    return b"\r%s %d%%| %d/%d [01:00<02:00, 1.00it/s]" % (rank.encode(), 100 * step // total, step, total)
+
+
+def series(data: bytes, block: int = 1 << 20, prefilter: str = "auto", signals=BARS):
+    """Rank key, total, first and last step of each series."""
+    samples = scan(data, block, prefilter, signals).progress
+    shown = {(one.key, one.first.captures.get("total")): (one.first.captures, one.last.captures) for one in samples}
+    return {name: (first["step"], last["step"]) for name, (first, last) in shown.items()}
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_the_bar_of_an_evaluation_does_not_hide_that_of_training(block: int) -> None:
+    parts = []
+    for begin in range(0, 9000, 500):
+        parts += [bar(step, 9600) for step in range(begin, begin + 500)]
+        parts += [bar(step, 50) for step in range(51)] * 4
+    parts += [bar(step, 9600) for step in range(9000, 9101)] + [bar(step, 50) for step in range(47)]
+    for prefilter in ("hyperscan", "shapes"):
+        assert series(b"".join(parts), block, prefilter) == {(None, 9600): (0, 9100), (None, 50): (0, 46)}
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_a_long_evaluation_does_not_hide_training_before_it(block: int) -> None:
+    training = b"".join(bar(step, 9600) for step in range(201))
+    assert series(training + bar(46, 50) * 60_000, block) == {(None, 9600): (0, 200), (None, 50): (46, 46)}
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_series_of_several_ranks(block: int) -> None:
+    parts = [bar(step, 960, f"[rank{rank}]:") for step in range(900) for rank in range(3)]
+    parts += [bar(step, 50, f"[rank{rank}]:") for step in range(40) for rank in range(3) if rank != 1] * 50
+    shown = {(rank, 960): (0, 899) for rank in range(3)} | {(rank, 50): (0, 39) for rank in (0, 2)}
+    assert series(b"".join(parts), block) == shown
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_a_literal_that_is_rare_beside_a_dense_one_keeps_its_last_line(block: int) -> None:
+    dense = b"step: 7 of a long run\n" * 60_000
+    data = b"".join(bar(step, 9600) + b"\n" + dense for step in range(9)) + bar(9, 9600) + b"\n" + dense[:300_000]
+    assert series(data, block)[None, 9600] == (0, 9)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_series_are_bounded_and_the_first_ones_stay(block: int) -> None:
+    parts = [bar(step, 9600) for step in range(50)] + [bar(1, total) for total in range(100, 3000)]
+    shown = series(b"".join(parts) + bar(50, 9600), block)
+    assert len(shown) == MAX_SERIES
+    assert shown[None, 9600] == (0, 50)
+
+
+def test_a_total_is_not_taken_for_a_longer_one() -> None:
+    data = b"".join(bar(step, 5000) for step in range(300)) + b"".join(bar(step, 500) for step in range(300))
+    assert series(data) == {(None, 5000): (0, 299), (None, 500): (0, 299)}

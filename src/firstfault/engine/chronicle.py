@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from firstfault.engine.classes import words_of
+from firstfault.engine.series import latest
 from firstfault.model.diagnosis import TimelineEntry
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def _marks(aligned: Aligned, attribution: Attribution, book: EvidenceBook, causa
     kinds = {report.source.id: report.source.kind for report in aligned.bundle.reports}
     for event in attribution.initiating:
         yield _mark(_SOURCE_KINDS.get(kinds.get(event.source_id, ""), "initiating"), event, book, causal)
-    for sample in aligned.progress:
+    for sample in latest(aligned.progress):
         if sample.last_span is not None:
             yield TimelineEntry(
                 rank=sample.rank,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from firstfault.engine.align import Aligned
 from firstfault.engine.classes import Fault
 from firstfault.engine.clocks import Clocks
+from firstfault.engine.series import announced_totals, latest, training_series
 from firstfault.model.event import Event, Place, ProcessExit, Progress
 
 _FINISHED = frozenset({"run.finished", "train.finished", "training.finished", "launcher.finished"})
@@ -25,7 +26,7 @@ def run_finished(aligned: Aligned) -> bool:
     """True if the training loop reached its end: an end line, the last step of all, or exit code 0 of every known process."""
     if any(is_finish(event) for event in aligned.events):
         return True
-    counted = [sample for sample in aligned.progress if sample.total_steps and sample.last_step is not None]
+    counted = latest(training_series(aligned.progress, announced_totals(aligned.events)))
     if counted and all(_is_complete(sample) for sample in counted):
         return True
     codes = [found.code for found in aligned.exits if not found.by_launcher]
@@ -40,6 +41,7 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fau
     """
     finishes = [event for event in aligned.events if is_finish(event)]
     failing = any(_is_bad(found) and not any(_follows(end, found) for end in finishes) for found in aligned.exits)
+    training = training_series(aligned.progress, announced_totals(aligned.events))
     progress = {report.source.id: report.progress for report in aligned.bundle.reports}
     last_own: dict[tuple[str, int | None], int] = {}
     for fault in faults:
@@ -54,7 +56,8 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fau
         elif not fault.is_exit and not fault.kernel:
             later = _progress_after(fault, progress.get(event.source_id, ()))
             failed_at = last_own.get((event.source_id, fault.rank), 0)
-            if any((not failing and _is_complete(last)) or _went_on(fault, last, failed_at, failing) for last in later):
+            complete = not failing and any(_is_complete(last) for last in later if last in training)
+            if complete or any(_went_on(fault, last, failed_at, failing) for last in later):
                 out.add(fault)
     return frozenset(out)
 

@@ -128,7 +128,9 @@ class ProcessExit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the forward motion of one rank in one source: sampled, so `lines` counts and first/last are read.
+    """A series of progress lines of one rank in one source: those of one kind that print one total, such as one bar.
+
+    Sampled: first and last are read, and `lines` counts the progress lines of the rank, all series together.
 
     Steps are optimizer steps where the line says so; `total_steps` if printed.
     """
@@ -138,6 +140,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     first_step: int | None = None
     last_step: int | None = None
     total_steps: int | None = None
+    first_span: SourceSpan | None = None
     last_span: SourceSpan | None = None
     last_text: str = ""
     last_time: Clock | None = None

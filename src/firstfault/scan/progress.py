@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from heapq import merge
+from functools import partial
 from itertools import repeat
 from typing import NamedTuple
 
 from firstfault.scan.rank_key import RankKeys
 from firstfault.scan.result import Hit, ProgressSample
-from firstfault.scan.stream import Stream
+from firstfault.scan.stream import CELL_BYTES, Stream
 
 MAX_KEYS = 4096
+MAX_SERIES = 16
+"""Series kept of one rank key; of all keys together, beyond the first of each, no more than there may be keys."""
 TRIES = 16
 """Occurrences of one literal that are read in a cell (or a block) before giving up: what holds it is mostly the signal."""
 DENSE_BYTES = 16 << 10
@@ -31,24 +34,56 @@ class Cell(NamedTuple):
     keys: dict[int, int | None]
 
 
+class _Series:
+    """The lines of one signal that print one total: a loop, or a bar of it."""
+
+    __slots__ = ("_mark", "first", "last")
+
+    def __init__(self, hit: Hit) -> None:
+        self.first = self.last = hit
+        total = hit.captures.get("total")
+        found = re.search(rf"/ *{total}[^0-9]", hit.text[hit.start :]) if total is not None else None
+        # The total with the character behind it; without a total, that there is nothing like one.
+        self._mark = b"" if total is None else found[0].encode() if found else None
+
+    def take(self, hit: Hit) -> None:
+        if hit.offset < self.first.offset:
+            self.first = hit
+        if hit.offset >= self.last.offset:
+            self.last = hit
+
+    def tells(self, line: bytearray) -> bool:
+        """Whether a line with the same literal looks like one of this series, without reading it; False also if in doubt."""
+        return self._mark in line if self._mark else self._mark == b"" and b"/" not in line
+
+
 class _Sample:
-    __slots__ = ("count", "doubtful_from", "failures", "first", "last")
+    """What is known of one rank key."""
+
+    __slots__ = ("count", "doubtful_from", "failures", "literals", "series")
 
     def __init__(self) -> None:
         self.count = 0
-        self.first: Hit | None = None
-        self.last: Hit | None = None
+        self.series: dict[tuple[str, object], _Series] = {}
+        self.literals: dict[int, set[_Series]] = {}
+        """The series that were found at each literal, by its id."""
         self.failures: Counter[int] = Counter()
         self.doubtful_from: dict[int, int] = {}
         """Offset from which a literal, by its id, is known to stand in other lines too."""
 
 
 class ProgressSampler:
-    """First and last progress line of each rank key, and how many were seen (None: lines that show no rank).
+    """First and last progress line of each series of each rank key (None: lines that show no rank).
+
+    A series is the lines of one signal that print the same total: so the bar of an evaluation does not hide that of training.
 
     A stream in which several ranks print the same progress lines is taken occurrence by occurrence (`take`). In any other each
-    literal belongs to one key, and the stream is taken cell by cell (`take_cells`): there the first and the last line of the
-    whole are wanted, and only those are searched for. Cells lie at fixed offsets, so reads of any size give the same.
+    literal belongs to one key, and the stream is taken cell by cell (`take_cell`): there the first and the last line of the
+    whole are wanted, and only those are searched for. Cells lie at fixed offsets, so reads of any size give the same. A line
+    that is the first of its kind while others are dense is noticed in every sixteenth cell, and at the end.
+
+    As long as a literal has shown one series, only its last line in a cell is looked at. Where it has shown more, the cell is
+    walked back until each of them is found; and so is the end of the stream, in which a further series may hide.
     """
 
     def __init__(
@@ -63,11 +98,14 @@ class ProgressSampler:
         self._ranks = RankKeys(rank_of) if rank_of else None
         self._read = read
         self._samples: dict[int | None, _Sample] = {}
+        self._series_count = 0
+        self._pending: dict[_Series, tuple[_Sample, Occurrence, Callable[[Occurrence], Iterable[Occurrence]]]] = {}
+        self._since: dict[int, int] = {}
         self._literal_keys: dict[int, int | None] = {}
         self._present: Collection[int] = ()
 
     def cell(self, start: int, stop: int, asked: Sequence[Occurrence], present: Sequence[Occurrence]) -> Cell | None:
-        """A part of the stream for `take_cells`; None if a literal stands in lines of several ranks.
+        """A part of the stream for `take_cell`; None if a literal stands in lines of several ranks.
 
         The lines of the `asked` occurrences are asked for their rank; of each literal that was never asked before one must be.
         """
@@ -78,55 +116,133 @@ class ProgressSampler:
         self._present = cell.keys
         return cell
 
-    def still_dense(self, stop: int) -> list[Occurrence]:
-        """The last occurrences shortly before `stop` of the literals that stood in the cell before."""
-        return [
+    def still_dense(self, stop: int, known_before: int) -> list[Occurrence]:
+        """The last occurrences shortly before `stop` of the literals that stood in the cell before.
+
+        None if a literal that told progress before the offset `known_before` is not among them: it must not be missed.
+        """
+        dense = [
             (end, ident)
             for ident in self._present
             for end in self._stream.ends(self._literals[ident], stop - DENSE_BYTES, stop, last=True, limit=1)
         ]
+        found = {ident for _, ident in dense}
+        return dense if all(ident in found for ident, since in self._since.items() if since < known_before) else []
 
-    def take(self, occurrences: Sequence[Occurrence]) -> None:
-        """Count each occurrence for its key, and read the outermost of each key."""
+    def take(self, occurrences: Sequence[Occurrence], *, thorough: bool = False) -> None:
+        """Count each occurrence of a cell for its key, and read the outermost of each series of the key.
+
+        `thorough` is for a cell that was counted before: all of it is looked through.
+        """
         for key, group in self._by_key(occurrences).items():
             sample = self._samples.setdefault(key, _Sample())
-            sample.count += len(group)
-            if sample.first is None:
-                sample.first = self._first(sample, (place for place in group if sample.failures[place[1]] < FAILURES))
-            tries: Counter[int] = Counter()
-            for occurrence in reversed(group):
-                tries[occurrence[1]] += 1
-                if tries[occurrence[1]] <= TRIES and (hits := self._read(occurrence)):
-                    sample.last = hits[-1]
-                    break
+            sample.count += 0 if thorough else len(group)
+            places: dict[int, list[Occurrence]] = {}
+            for place in group:
+                places.setdefault(place[1], []).append(place)
+            for ident, own in places.items():
+                if ident not in sample.literals:
+                    self._read_first(sample, own[: max(FAILURES - sample.failures[ident], 0)])
+                known = set(sample.literals.get(ident, ()))
+                backwards = own[::-1]
+                self._read_last(sample, backwards, partial(_from, backwards), TRIES, thorough)
+                self._read_beginnings(sample, sample.literals.get(ident, known) - known, own)
 
-    def take_cells(self, cells: Sequence[Cell]) -> None:
-        """Read the outermost occurrences in these cells for each key, and count one for each literal of a cell."""
-        for key in {key for cell in cells for key in cell.keys.values()}:
+    def take_cell(self, cell: Cell, *, thorough: bool = False) -> None:
+        """The same for a cell in which each literal belongs to one key; one is counted for each literal."""
+        for ident, key in cell.keys.items():
             sample = self._samples.setdefault(key, _Sample())
-            sample.count += sum(key == other for cell in cells for other in cell.keys.values())
-            if sample.first is None:
-                sample.first = self._first(
-                    sample, (place for cell in cells for place in self._outermost(cell, key, last=False))
-                )
-            latest = (place for cell in reversed(cells) for place in self._outermost(cell, key, last=True))
-            sample.last = next((hits[-1] for hits in map(self._read, latest) if hits), sample.last)
+            sample.count += not thorough
+            tries = 1 if cell.start > sample.doubtful_from.get(ident, cell.start) else TRIES
+            if ident not in sample.literals:
+                self._read_first(sample, self._places(cell, (cell.stop, ident), tries, last=False))
+            known = set(sample.literals.get(ident, ()))
+            again = partial(self._places, cell, limit=tries, last=True)
+            every = partial(self._places, cell, (cell.stop, ident), CELL_BYTES)
+            self._read_last(sample, every(last=True), again, tries, thorough)
+            self._read_beginnings(sample, sample.literals.get(ident, known) - known, every(last=False))
+
+    def settle(self) -> None:
+        """Read the last lines that were only looked at; to be called before the next block is read."""
+        for sample, occurrence, again in self._pending.values():
+            any(self._take_line(sample, place) for place in again(occurrence))
+        self._pending.clear()
 
     def samples(self) -> tuple[ProgressSample, ...]:
-        """One sample a key, unknown ranks first."""
-        order = sorted(self._samples.items(), key=lambda item: (item[0] is not None, item[0] or 0))
-        return tuple(ProgressSample(key=key, count=one.count, first=one.first, last=one.last) for key, one in order)
+        """One sample a series: unknown ranks first, then by the first line."""
+        found = [
+            ProgressSample(key=key, count=sample.count, first=series.first, last=series.last)
+            for key, sample in self._samples.items()
+            for series in sample.series.values()
+        ]
+        found.sort(key=lambda one: (one.key is not None, one.key or 0, one.first.offset, one.first.start))
+        return tuple(found)
 
-    def _first(self, sample: _Sample, occurrences: Iterable[Occurrence]) -> Hit | None:
+    def _read_first(self, sample: _Sample, occurrences: Iterable[Occurrence]) -> None:
+        """Read until the first line that is progress."""
         for occurrence in occurrences:
-            hits = self._read(occurrence)
-            if hits:
-                return hits[0]
+            if self._take_line(sample, occurrence):
+                return
             end, ident = occurrence
             sample.failures[ident] += 1
             if sample.failures[ident] == FAILURES:
                 sample.doubtful_from[ident] = end
-        return None
+
+    def _read_last(
+        self,
+        sample: _Sample,
+        occurrences: Iterable[Occurrence],
+        again: Callable[[Occurrence], Iterable[Occurrence]],
+        tries: int,
+        thorough: bool,
+    ) -> None:
+        """Find the last line of each series among the occurrences of a literal, which come in descending order.
+
+        As long as the literal has shown one series, that is the last line; with more of them, and if `thorough`, the lines are
+        walked back. A line that looks like a known series is read later (`settle`), and only if no further one comes.
+        """
+        seen: set[_Series] = set()
+        for occurrence in occurrences:
+            known = sample.literals.get(occurrence[1], seen)
+            line = self._stream.line_around(occurrence[0]) if known else bytearray()
+            series = next((one for one in (*seen, *known) if one.tells(line)), None)
+            if series is None:
+                seen.update(self._take_line(sample, occurrence))
+                tries -= 1
+            elif series not in seen:
+                seen.add(series)
+                self._pending[series] = (sample, occurrence, again)
+            if not tries or (seen and not thorough and seen >= sample.literals.get(occurrence[1], seen)):
+                return
+
+    def _read_beginnings(self, sample: _Sample, new: set[_Series], occurrences: Iterable[Occurrence]) -> None:
+        """Find the first lines of series that were met from behind."""
+        for occurrence in occurrences if new else ():
+            line = self._stream.line_around(occurrence[0])
+            found = next((series for series in new if series.tells(line)), None)
+            if found:
+                self._take_line(sample, occurrence)
+                new.remove(found)
+                if not new:
+                    return
+
+    def _take_line(self, sample: _Sample, occurrence: Occurrence) -> list[_Series]:
+        """Read the line of an occurrence: the series that it belongs to, also those for which there is no room."""
+        found = []
+        for hit in self._read(occurrence):
+            name = (hit.signal.id, hit.captures.get("total"))
+            series = sample.series.get(name)
+            if series is None:
+                series = _Series(hit)
+                if not sample.series or (len(sample.series) < MAX_SERIES and self._series_count < MAX_KEYS):
+                    sample.series[name] = series
+                    self._series_count += 1
+            series.take(hit)
+            found.append(series)
+            if name in sample.series:
+                self._since.setdefault(occurrence[1], hit.offset)
+                sample.literals.setdefault(occurrence[1], set()).add(series)
+        return found
 
     def _keys(self, occurrences: Sequence[Occurrence]) -> Iterator[int | None]:
         if self._ranks is None:
@@ -144,16 +260,14 @@ class ProgressSampler:
             group.append(occurrence)
         return groups
 
-    def _outermost(self, cell: Cell, key: int | None, *, last: bool) -> Iterator[Occurrence]:
-        """Occurrences in a cell of the literals of a key, from its beginning or, `last`, its end: a few of each."""
-        doubtful = self._samples[key].doubtful_from
-        places = [
-            self._places(cell, ident, 1 if cell.start > doubtful.get(ident, cell.start) else TRIES, last)
-            for ident, own in cell.keys.items()
-            if own == key
-        ]
-        return merge(*places, reverse=last)
-
-    def _places(self, cell: Cell, ident: int, limit: int, last: bool) -> Iterator[Occurrence]:
-        for end in self._stream.ends(self._literals[ident], cell.start, cell.stop, last=last, limit=limit):
+    def _places(self, cell: Cell, limit_at: Occurrence, limit: int, *, last: bool) -> Iterator[Occurrence]:
+        """Occurrences of a literal in a cell up to a place, from the beginning or, `last`, backwards: a few."""
+        stop, ident = limit_at
+        for end in self._stream.ends(self._literals[ident], cell.start, stop, last=last, limit=limit):
             yield end, ident
+
+
+def _from(occurrences: Sequence[Occurrence], first: Occurrence) -> Sequence[Occurrence]:
+    """A few of these descending occurrences, from one of them on."""
+    begin = occurrences.index(first)
+    return occurrences[begin : begin + TRIES]

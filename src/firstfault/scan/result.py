@@ -35,16 +35,16 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProgressSample(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress lines of one rank key: the first and the last that could be read, and how many were seen.
+    """A series of progress lines of one rank key, those of one signal with one total: the first that was read, and the last.
 
-    `count` is of occurrences of progress literals. It is complete in a stream in which several ranks print the same lines; in
-    any other most are passed by, and it is a lower bound.
+    `count` is of occurrences of progress literals of that rank key, all series together. It is complete in a stream in which
+    several ranks print the same lines; in any other most are passed by, and it is a lower bound.
     """
 
     key: int | None
     count: int
-    first: Hit | None = None
-    last: Hit | None = None
+    first: Hit
+    last: Hit
 
 
 class ScanResult(msgspec.Struct, frozen=True, kw_only=True):

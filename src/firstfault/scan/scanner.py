@@ -23,6 +23,7 @@ RECENT = 64
 """Of a message repeated thousands of times, so many of the last occurrences in a cell are read."""
 SPARING = 16
 """While progress lines are dense, they are searched for in every sixteenth cell only."""
+STRETCH_BYTES = SPARING * CELL_BYTES
 SAMPLE_BYTES = 32 << 10
 PLAIN_BYTES = 128 << 10
 """So much text is searched literal by literal before an engine is loaded: cheaper than building one for a paste."""
@@ -120,7 +121,7 @@ class _Pass:
         self._by_rank = False
         self._searched = 0
         self._events: list[tuple[int, int, bool]] = []
-        self._ranked: list[Occurrence] = []
+        self._ranked: list[tuple[int, list[Occurrence]]] = []
         self._cells: list[Cell] = []
         self._judged: dict[int, tuple[int, int]] = {}
 
@@ -134,6 +135,7 @@ class _Pass:
                 self._search(min(self._searched + CELL_BYTES, stream.end))
             self._read(stream.end if stream.finished else stream.end - LOOK_AHEAD)
             self._windows.collect()
+        self._look_back()
         return ScanResult(
             hits=self._hits.sorted(),
             progress=self._progress.samples(),
@@ -151,7 +153,8 @@ class _Pass:
         """Queue the occurrences that end in the next cell; a literal cut by its beginning is found through the overlap."""
         dense: list[Occurrence] = []
         if not self._by_rank and self._searched // CELL_BYTES % SPARING:
-            dense = self._progress.still_dense(stop)
+            # What the cells of a stretch before the last one told is known by now, however large the reads are.
+            dense = self._progress.still_dense(stop, (self._searched // STRETCH_BYTES - 1) * STRETCH_BYTES)
         events, progress = self._found(stop, "all progress" if self._by_rank else "events" if dense else "first progress")
         if not self._by_rank:
             asked = dense[:1] or self._to_ask(stop, progress)
@@ -162,7 +165,7 @@ class _Pass:
                 self._by_rank = True
                 _, progress = self._found(stop, "all progress")
         if self._by_rank:
-            self._ranked += progress
+            self._ranked.append((stop, progress))
         self._events += _with_recency(events)
         self._searched = stop
 
@@ -197,10 +200,25 @@ class _Pass:
         """Confirm what ends at or before the limit; the rest waits until more of the stream is in the buffer."""
         for occurrence in _take_ready(self._events, limit):
             self._judge(*occurrence)
-        ready = [cell for cell in self._cells if cell.stop <= limit]
-        del self._cells[: len(ready)]
-        self._progress.take_cells([cell for cell in ready if cell.keys])
-        self._progress.take(_take_ready(self._ranked, limit))
+        while self._cells and self._cells[0].stop <= limit:
+            cell = self._cells.pop(0)
+            self._progress.take_cell(cell)
+        while self._ranked and self._ranked[0][0] <= limit:
+            self._progress.take(self._ranked.pop(0)[1])
+        self._progress.settle()
+
+    def _look_back(self) -> None:
+        """Search the end of the stream once more: what it tells last must not hide behind other lines of progress."""
+        stop, self._searched = self._stream.end, max(self._stream.end - CELL_BYTES, 0)
+        _, progress = self._found(stop, "all progress" if self._by_rank else "first progress")
+        if self._by_rank:
+            self._progress.take(progress, thorough=True)
+        else:
+            asked = self._to_ask(stop, progress) if self._searched else ()
+            cell = self._progress.cell(self._searched, stop, asked, progress)
+            if cell:
+                self._progress.take_cell(cell, thorough=True)
+        self._progress.settle()
 
     def _judge(self, end: int, ident: int, recent: bool) -> None:
         """Confirm the signals of a literal around one occurrence, each piece of text once."""

@@ -13,6 +13,7 @@ PIECE_BYTES = 8192
 """A line segment up to this length is read whole; a longer one in pieces of this length."""
 STRIDE_BYTES = PIECE_BYTES // 2
 TAIL_BYTES = 4096
+NEAR_BYTES = 512
 LOOK_AHEAD = PIECE_BYTES + TAIL_BYTES + 64
 CELL_BYTES = 256 << 10
 """The stream is searched in cells of this size, whatever the size of a read, so that sampling does not depend on reads."""
@@ -115,6 +116,17 @@ class Stream:
                 return
             yield self.base + at + len(literal)
             low, high = (low, at + len(literal) - 1) if last else (at + 1, high)
+
+    def line_around(self, position: int) -> bytearray:
+        """The segment in which an occurrence ends at `position`, of a long one the nearest bytes on either side."""
+        buffer, at = self.buffer, position - self.base
+        low, high = max(at - NEAR_BYTES, 0), min(at + NEAR_BYTES, self.end - self.base)
+        low = max(low, buffer.rfind(b"\n", low, at) + 1)
+        low = max(low, buffer.rfind(b"\r", low, at) + 1)
+        newline = buffer.find(b"\n", at, high)
+        high = newline if newline >= 0 else high
+        carriage = buffer.find(b"\r", at, high)
+        return buffer[low : carriage if carriage >= 0 else high]
 
     def pieces(self, position: int) -> Iterator[Piece]:
         """The segment in which an occurrence ends at `position`, or, of a long one, the pieces in which its match may begin."""

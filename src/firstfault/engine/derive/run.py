@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.engine.derive.frames import library_path
+from firstfault.engine.series import announced_totals, starts_anew, training_series
 from firstfault.model.fact import Fact
 
 if TYPE_CHECKING:
@@ -77,14 +78,14 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
 
 
 def _furthest(scope: Scope) -> Progress | None:
+    training = training_series(scope.aligned.progress, announced_totals(scope.aligned.events))
     samples = [
         sample
-        for sample in scope.aligned.progress
-        if sample.last_step is not None
-        and (scope.attempt is None or sample.attempt is None or sample.attempt == scope.attempt)
+        for sample in training
+        if (scope.attempt is None or sample.attempt is None or sample.attempt == scope.attempt)
         and not _after_the_fault(sample, scope)
     ]
-    return max(samples, key=lambda sample: sample.last_step or 0, default=None)
+    return None if starts_anew(samples) else max(samples, key=lambda sample: sample.last_step or 0, default=None)
 
 
 def _after_the_fault(sample: Progress, scope: Scope) -> bool:

@@ -330,6 +330,14 @@ def test_a_large_log_is_read_through_its_windows():
     assert report.source.lines == 80_004
 
 
+def test_a_configuration_that_a_command_printed_keeps_the_name_of_its_file():
+    config = "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nnum_processes: 2\n"
+    reports = read(f"$ head -16 ~/.cache/huggingface/accelerate/default_config.yaml\n{config}", "ls.txt")
+    settings = {(one.family, one.key): one for report in reports for one in report.settings}
+    named = settings["file", "name"]
+    assert (named.value, named.source_id) == ("default_config.yaml", settings["accelerate", "num_processes"].source_id)
+
+
 @pytest.mark.parametrize(("data", "kind"), [(b"", "empty"), (b"\x7fELF" + bytes(range(256)) * 9, "binary")])
 def test_what_is_no_text_says_so(data, kind):
     report = only(data)

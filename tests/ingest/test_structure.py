@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from firstfault.ingest import elastic, exits, kernel, kubernetes, scheduler, structure
+from firstfault.ingest import elastic, exits, kernel, kubernetes, printed, scheduler, structure
 from firstfault.ingest.structure import read_structure
 from reader_lines import context, lines
 
@@ -49,3 +49,16 @@ def test_a_failure_without_an_exit_code_is_none() -> None:
 def test_what_stands_alone_in_a_log_is_found(part: str, text: str) -> None:
     found = read_structure([lines(text)], "", context())
     assert getattr(found, part)
+
+
+def test_printed_values_are_looked_for_by_the_words_of_their_reader() -> None:
+    assert structure._VALUES.words == printed.WORDS
+
+
+def test_a_run_configuration_is_read_where_the_kind_is_unknown() -> None:
+    found = read_structure([lines("fsdp:\nadapter: qlora")], "fsdp:\nadapter: qlora", context("run.yml", "unknown"))
+    assert [(one.family, one.key, one.value) for one in found.settings] == [
+        ("config", "fsdp", None),
+        ("config", "adapter", "qlora"),
+    ]
+    assert not read_structure([lines("a: [")], "a: [", context("run.yml", "unknown")).notes

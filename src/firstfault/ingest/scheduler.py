@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from firstfault.ingest.accounting import AccountingTable
 from firstfault.ingest.clock import parse_clock
 from firstfault.ingest.context import Context
 from firstfault.ingest.exits import code_of_shell
@@ -21,7 +21,9 @@ PRODUCES = ("sched.stop", "host.oom_kill", "host.ram_bytes")
 MAX_EXITS = 1_000
 MAX_TEXT_CHARS = 500
 
-_TRIGGER = lazy_pattern(r"slurmstepd|CANCELLED|srun: error|oom[_-]kill|TRES=|ReqMem=|^\s*\d+[\w.\[\]-]*[ |]|SLURMSTEPD")
+_TRIGGER = lazy_pattern(
+    r"slurmstepd|CANCELLED|srun: error|oom[_-]kill|TRES=|ReqMem=|^\s*\d+[\w.\[\]+-]*[ |]|^\s*JobID|^\s*--+ +--|SLURMSTEPD"
+)
 _CANCELLED = lazy_pattern(
     r"error: \*\*\* (?P<what>JOB|STEP) (?P<id>\S{1,64})(?: ON (?P<host>\S{1,255}))? CANCELLED AT (?P<time>\S{10,32}?)"
     r"(?: DUE TO (?P<reason>[A-Z][A-Z _-]*[A-Z]))?(?P<rest>[ ,].{0,80})?\*\*\*"
@@ -36,6 +38,9 @@ _ACCOUNTING = lazy_pattern(
     r"\+?(?: by \d+)?[ |]+(?P<code>\d{1,3}):(?P<signal>\d{1,3})(?![:\d])"
 )
 _MEMORY = lazy_pattern(r"(?:\bReqMem=|TRES=\S{0,200}?\bmem=)(?P<size>\d[\d.]*[KMGT])")
+_CODES = lazy_pattern(r"(\d{1,3}):(\d{1,3})")
+_NODE = lazy_pattern(r"[A-Za-z][\w.-]{0,250}")
+_REQUESTED = lazy_pattern(r"(?P<size>\d[\d.]{0,15}[KMGT])(?P<unit>[nc]?)")
 _REASONS = {"TIME LIMIT": "time_limit", "PREEMPTION": "preemption", "NODE FAILURE": "node_failure"}
 _STATES = {
     "TIMEOUT": "time_limit",
@@ -53,6 +58,7 @@ def read_scheduler(lines: Sequence[Line], ctx: Context) -> tuple[tuple[ProcessEx
     for line in lines:
         if _TRIGGER.search(line.text):
             slurm.read(line)
+    slurm.close()
     pod_exits, pod_facts = read_kubernetes(lines, ctx)
     facts = {fact.name: fact for fact in (*pod_facts, *slurm.facts())}
     return (*slurm.exits[:MAX_EXITS], *pod_exits), tuple(facts.values())
@@ -66,6 +72,9 @@ class _Slurm:
         self._oom: list[SourceSpan] = []
         self._memory: list[tuple[int, SourceSpan]] = []
         self._task_exited = False
+        self._table = AccountingTable()
+        self._jobs: list[tuple[Line, Place, int]] = []
+        self._steps_seen = False
 
     def read(self, line: Line) -> None:
         """Read one line that may be of interest."""
@@ -84,22 +93,51 @@ class _Slurm:
             self._exit(line, Place(host=found["host"] or line.place.host, time=line.place.time), -9)
         elif _TASK_EXIT.search(line.text):
             self._task_exited = True
+        elif fields := self._table.row(line.text):
+            self._read_fields(fields, line, span)
         elif found := _ACCOUNTING.match(line.text):
-            self._read_accounting(found, line, span)
+            self._read_row(found["id"], found["state"], f"{found['code']}:{found['signal']}", line, span, Place())
         elif found := _MEMORY.search(line.text):
             self._memory.append((parse_size(found["size"]), span))
 
-    def _read_accounting(self, found: re.Match[str], line: Line, span: SourceSpan) -> None:
-        state, is_step = found["state"], "." in found["id"]
+    def _read_fields(self, fields: Mapping[str, str], line: Line, span: SourceSpan) -> None:
+        """One row of a table whose header is known."""
+        nodes = fields.get("nodelist", "")
+        place = Place(host=nodes if _NODE.fullmatch(nodes) else None, time=parse_clock(fields.get("end", "")))
+        job = fields.get("jobid") or fields.get("jobidraw") or ""
+        state = fields["state"].split()[0].rstrip("+")
+        self._read_row(job, state, fields.get("exitcode", ""), line, span, place)
+        # What is asked per processor, or for several nodes together, is no limit of one host.
+        one_node = place.host is not None and fields.get("nnodes", "1") == "1"
+        size = _REQUESTED.fullmatch(fields.get("reqmem", ""))
+        if size and (size["unit"] == "n" or (not size["unit"] and one_node)):
+            self._memory.append((parse_size(size["size"]), span))
+
+    def _read_row(self, job: str, state: str, code: str, line: Line, span: SourceSpan, place: Place) -> None:
+        is_step = "." in job
         if state in _STATES and not is_step:
             self._stops.append((_STATES[state], span))
         if state.startswith("OUT_OF_ME"):
             self._oom.append(span)
-        code, number = int(found["code"]), int(found["signal"])
+        numbers = _CODES.fullmatch(code)
+        # The extern step holds no process of the user.
+        if numbers is None or job.endswith(".extern"):
+            return
+        number, signal = int(numbers[1]), int(numbers[2])
         # 0:125 is Slurm's own code for a job that the memory limit ended.
-        ended = -9 if number == 125 else -number if number else code_of_shell(code)
+        ended = -9 if signal == 125 else -signal if signal else code_of_shell(number)
         if is_step:
-            self._exit(line, Place(), ended)
+            self._steps_seen = True
+            self._exit(line, place, ended)
+        else:
+            self._jobs.append((line, place, ended))
+
+    def close(self) -> None:
+        """A job without any step is all that is known of its end."""
+        if not self._steps_seen:
+            for line, place, ended in self._jobs[:MAX_EXITS]:
+                if ended and len(self.exits) < MAX_EXITS:
+                    self._exit(line, place, ended)
 
     def _exit(self, line: Line, place: Place, code: int) -> None:
         self.exits.append(

@@ -30,8 +30,10 @@ _SLURM_STATES = "COMPLETED|FAILED|CANCELLED|OUT_OF_ME\\w*|TIMEOUT|PREEMPTED|NODE
 _SLURM_ROW = lazy_pattern(rf"\s*\d+(?:_\d+)?(?:\.\w+)?[ |]+.*\b(?:{_SLURM_STATES})\b")
 _SLURM_HEAD = lazy_pattern(r"\s*JobID(?:Raw)?[ |].*State|JobId=\d+ (?:JobName|ArrayJobId)=", needs="Job")
 _KUBERNETES = lazy_pattern(
-    r'\s*"containerStatuses"\s*:|\s*containerStatuses:|LAST SEEN +TYPE +REASON|\s*(?:Last )?State: +(?:Terminated|Waiting)\b'
+    r'\s*"containerStatuses"\s*:|\s*containerStatuses:|(?:NAMESPACE +)?LAST SEEN +TYPE +REASON'
+    r"|\s*(?:Last )?State: +(?:Terminated|Waiting)\b"
 )
+_KUBERNETES_OBJECT = lazy_pattern(r'"kind"\s*:\s*"(?:Pod|PodList|Event|EventList)"')
 _DESCRIBE_NAME = lazy_pattern(r"Name: +\S", needs="Name: ")
 _DESCRIBE_MORE = lazy_pattern(r"(?:Namespace|Status|Containers|Events|Node|Reason): *")
 _NVIDIA_SMI = lazy_pattern(
@@ -170,6 +172,8 @@ def _is_one_piece(sample: Sample, *own: re.Pattern[str]) -> bool:
 
 def _is_kubernetes(sample: Sample) -> bool:
     if sample.first(40, _DESCRIBE_NAME) and sample.first(40, _DESCRIBE_MORE) and sample.printed_share < 0.5:
+        return True
+    if sample.text.lstrip().startswith("{") and '"apiVersion"' in sample.text and _KUBERNETES_OBJECT.search(sample.text):
         return True
     return any(_KUBERNETES.match(line) for line in sample.lines) and sample.printed_share < 0.5
 

@@ -200,7 +200,7 @@ _SCHEDULER = _Reader(
         *("slurmstepd", "srun: error", "oom-kill", "oom_kill", "tres=", "reqmem=", "completed", "failed", "timeout"),
         *("preempted", "node_fail", "cancelled", "out_of_me", "boot_fail", "deadline"),
         # Kubernetes
-        *("name:", "status", "containerid:", "exit code:", "exitcode"),
+        *("name:", "status", "containerid:", "exit code:", "exitcode", "last seen", '"involvedobject"'),
     ),
 )
 _VALUES = _Reader(

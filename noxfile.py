@@ -36,7 +36,8 @@ def full(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Throughput and memory against the named yardsticks (prints figures, decides nothing)."""
+    """Throughput and memory against the named yardsticks (figures decide nothing); then answers on damaged logs."""
     session.install("-e", ".")
     session.run("python", "bench/cold_start.py")
     session.run("python", "bench/scan.py", *session.posargs)
+    session.run("python", "bench/robustness.py")

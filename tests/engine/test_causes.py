@@ -32,6 +32,19 @@ def test_cycle_is_cut_at_the_more_initiating_class():
     assert (found.fault_class, found.rank) == ("exit_sighup", 1)
 
 
+def test_message_that_was_cut_off_does_not_explain_the_whole_one():
+    whole = "DistBackendError: NCCL error, invalid usage Last error: Duplicate GPU detected"
+    logs = rank_logs(2)
+    logs[0].raises(whole[:40], fault_class="nccl_error")
+    logs[1].raises(whole, fault_class="nccl_error")
+    found = attributed(2, *logs)
+    assert (found.rank, found.ranks, found.certainty) == (None, (0, 1), "undetermined")
+    logs = rank_logs(2)
+    logs[0].raises("DistBackendError: NCCL error, unhandled cuda error", fault_class="nccl_error")
+    logs[1].raises("DistBackendError: NCCL error, remote process exited", fault_class="nccl_error")
+    assert len(attributed(2, *logs).collateral) == 1
+
+
 def test_fatal_events_that_only_quote_are_left_out():
     log = Log("paste.txt", kind="prose").fault("device_oom")
     log.events[0] = msgspec.structs.replace(log.events[0], quoted=True)

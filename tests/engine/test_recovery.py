@@ -77,6 +77,23 @@ def test_preempted_attempt_that_was_requeued_and_finished():
     assert attributed(None, log).fault_class == "none"
 
 
+def _requeued(*, again: bool, trains: bool = True) -> Log:
+    log = Log("slurm.out").steps(4).fault("scheduler_stop").exit(-15, reporter="slurm")
+    log = log.note("launcher.started_workers") if again else log
+    return log.steps(9) if trains else log
+
+
+def test_stop_is_over_once_the_job_was_started_again_and_trains():
+    assert attributed(None, _requeued(again=True)).fault_class == "none"
+    assert attributed(None, _requeued(again=False)).fault_class == "scheduler_stop"
+    assert attributed(None, _requeued(again=True, trains=False)).fault_class == "scheduler_stop"
+
+
+def test_new_start_does_not_excuse_an_exit_that_nobody_asked_for():
+    crashed = Log("a.log").steps(4).exit(-11, rank=0).note("launcher.started_workers").steps(9)
+    assert attributed(None, crashed).fault_class == "native_signal"
+
+
 def test_progress_of_another_part_of_a_paste_is_no_recovery():
     log = Log("paste.txt#1").raises("KeyError: 'x'")
     other = Log("paste.txt#2").steps(50, total=50)

@@ -137,7 +137,7 @@ def _in_scope(cause: Fault, effect: Fault, row: Explanation, scene: Scene) -> bo
     # A rank that the launcher stopped because of an earlier failure left because of that failure.
     if row.scope != "gpu" and cause.rank in scene.told_ranks and cause.fault_class in _TOLD_CLASSES:
         return False
-    if row.a == row.b == "nccl_error" and cause.shape == effect.shape:
+    if row.a == row.b == "nccl_error" and _same_complaint(cause, effect):
         return False
     if row.scope in ("group", "job"):
         return True
@@ -150,6 +150,11 @@ def _in_scope(cause: Fault, effect: Fault, row: Explanation, scene: Scene) -> bo
     if row.scope == "gpu" or cause.fault_class == "host_oom_kill":
         return _same_rank_or_only_one(cause, effect, scene)
     return True
+
+
+def _same_complaint(a: Fault, b: Fault) -> bool:
+    # A log that ends too soon holds the beginning of the message that another rank printed in full.
+    return a.shape.startswith(b.shape) or b.shape.startswith(a.shape)
 
 
 def _may_share_host(cause: Fault, effect: Fault) -> bool:

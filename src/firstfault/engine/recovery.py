@@ -7,12 +7,15 @@ from collections.abc import Iterable, Sequence
 from firstfault.engine.align import Aligned
 from firstfault.engine.classes import Fault
 from firstfault.engine.clocks import Clocks
+from firstfault.engine.endings import signal_of
 from firstfault.engine.series import announced_totals, latest, training_series
 from firstfault.model.event import Event, Place, ProcessExit, Progress
 
 _FINISHED = frozenset({"run.finished", "train.finished", "training.finished", "launcher.finished"})
 # A stop is announced: training may go on until the time of grace is over.
 _ENDS_LATER = frozenset({"scheduler_stop", "exit_sigterm", "keyboard_interrupt"})
+_STOP_SIGNALS = (2, 15)
+_STARTS = frozenset({"launcher.started_workers", "trainer.started"})
 MIN_LATER_LINES = 2
 MIN_LATER_S = 1.0
 
@@ -36,13 +39,15 @@ def run_finished(aligned: Aligned) -> bool:
 def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fault]:
     """Faults after which the same rank went on, or its source shows a normal end.
 
+    A stop from outside is also over when the job is started again below it and trains (a requeued job that appends to its log).
     A traceback is followed by progress also when a buffered stdout is written out at exit: then only a normal end, a later
     time or a further failure after that progress shows that the run survived.
     """
     finishes = [event for event in aligned.events if is_finish(event)]
-    failing = any(_is_bad(found) and not any(_follows(end, found) for end in finishes) for found in aligned.exits)
     training = training_series(aligned.progress, announced_totals(aligned.events))
     progress = {report.source.id: report.progress for report in aligned.bundle.reports}
+    fresh = [event for event in aligned.events if event.name in _STARTS and _goes_on(event, progress.get(event.source_id, ()))]
+    failing = any(_is_bad(found) and not _is_past(found, finishes, fresh) for found in aligned.exits)
     last_own: dict[tuple[str, int | None], int] = {}
     for fault in faults:
         if not fault.is_exit and fault.tier > 1:
@@ -51,7 +56,8 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fau
     out = set()
     for fault in faults:
         event = fault.event
-        if not failing and any(_follows(end, event) for end in finishes):
+        over = (*(() if failing else finishes), *(fresh if fault.fault_class in _ENDS_LATER else ()))
+        if any(_follows(later, event) for later in over):
             out.add(fault)
         elif not fault.is_exit and not fault.kernel:
             later = _progress_after(fault, progress.get(event.source_id, ()))
@@ -66,6 +72,20 @@ def _is_bad(found: ProcessExit) -> bool:
     return found.code not in (None, 0) and not found.by_launcher
 
 
+def _is_past(found: ProcessExit, finishes: Sequence[Event], fresh: Sequence[Event]) -> bool:
+    stopped = signal_of(found.code or 0) in _STOP_SIGNALS
+    return any(_follows(end, found) for end in (*finishes, *(fresh if stopped else ())))
+
+
+def _goes_on(start: Event, progress: Iterable[Progress]) -> bool:
+    return any(
+        sample.last_span is not None
+        and sample.last_span.offset > start.span.offset
+        and sample.last_span.line - start.span.line >= MIN_LATER_LINES
+        for sample in progress
+    )
+
+
 def _is_complete(progress: Progress) -> bool:
     return bool(progress.total_steps) and progress.last_step is not None and _is_last(progress)
 
@@ -75,9 +95,9 @@ def _is_last(progress: Progress) -> bool:
     return (progress.last_step or 0) >= (progress.total_steps or 0) - 1 and (progress.total_steps or 0) > 1
 
 
-def _follows(finish: Event, seen: Event | ProcessExit) -> bool:
-    same_source = finish.source_id == seen.source_id and finish.span.offset > seen.span.offset
-    return same_source and (finish.place.rank is None or seen.place.rank in (None, finish.place.rank))
+def _follows(later: Event, seen: Event | ProcessExit) -> bool:
+    same_source = later.source_id == seen.source_id and later.span.offset > seen.span.offset
+    return same_source and (later.place.rank is None or seen.place.rank in (None, later.place.rank))
 
 
 def _progress_after(fault: Fault, progress: Iterable[Progress]) -> list[Progress]:

@@ -16,7 +16,7 @@ from firstfault.ingest.environment import read_environment
 from firstfault.ingest.printed import read_printed
 from firstfault.ingest.script import read_script
 from firstfault.model.bundle import Bundle, Source, SourceReport
-from firstfault.model.fact import Setting
+from firstfault.model.fact import Fact, Setting
 from firstfault.model.span import SourceSpan
 from reader_lines import context, lines
 
@@ -73,6 +73,14 @@ def test_precision_in_force_against_the_one_asked_for():
     flag = command("accelerate launch --mixed_precision fp16 --num_processes 2 train.py")
     assert derived(flag, printed(NO_PRECISION)).value(name) is True
     assert derived(command(LAUNCH), config(BF16), script("Accelerator(mixed_precision='no')")).value(name) is True
+
+
+def test_two_formats_of_16_bits_explain_no_lack_of_memory():
+    parts = (command(LAUNCH), config(BF16), printed("Mixed precision type: fp16"))
+    assert derived(*parts).value("launch.value_conflict") is True
+    assert derived(*parts, logs=[crash(MAIN)]).value("launch.value_conflict") is None
+    full = (command(LAUNCH), config(BF16), printed(NO_PRECISION))
+    assert derived(*full, logs=[crash(MAIN)]).value("launch.value_conflict") is True
 
 
 @pytest.mark.parametrize(
@@ -164,9 +172,10 @@ def test_the_configuration_that_a_command_printed():
 
 def test_ranks_that_train_and_the_world_that_they_report():
     logs = [Log(f"rank-{rank}.log", rank=rank).steps(3) for rank in range(2)]
-    facts = derived(printed("world_size=1\nworld_size=1"), logs=logs)
-    assert (facts.value("launch.rank_labels_seen"), facts.value("launch.world_size_seen")) == (2, 1)
-    assert facts.value("plan.finding") is True
+    alone = Fact(name="launch.world_size_seen", value=1, origin="signal", spans=(SourceSpan("rank-0.log", 1, 0),))
+    facts = derived([alone], logs=logs)
+    assert (facts.value("launch.rank_labels_seen"), facts.value("plan.finding")) == (2, True)
+    assert derived(logs=logs).value("plan.finding") is None
     assert derived().value("launch.rank_labels_seen") is None, "one log without a label"
 
 
@@ -176,8 +185,11 @@ def test_ranks_that_train_and_the_world_that_they_report():
         ("[rank0] INFO world_size=4 seed=0", 4),
         ("| INFO | rank=0 | world_size=3 seed=2", 3),
         ("world size: 8", 8),
-        ("world_size=1", None),
-        ("world_size=1\nworld_size=2", 2),
+        ("18:38:34 INFO common.py:71 world_size=4 seed=1", 4),
+        ("world_size=4\nworld_size=2", 4),
+        # of which group?
+        ("world_size=1\nworld_size=1", None),
+        ("DP world size: 4", None),
         # not the world of the run
         ("RANK=1 WORLD_SIZE=2 MASTER_PORT=29500", None),
         ("tensor_model_parallel_world_size=2", None),

@@ -26,7 +26,14 @@ _PRINTED = (
     # accelerate/accelerator.py: save_state of a sharded model
     ("sharded_save", lazy_pattern(r"\bSaving (?P<value>FSDP|DeepSpeed) [Mm]odel\b"), str.upper),
     # A group of a part of the ranks has a world size too, and so has a checkpoint: the name must stand alone.
-    ("world_size", lazy_pattern(r"(?:^|[\[{(,|:;>-]\s*|\b[A-Z]+ )world[_ ]size\s*[=:]\s*(?P<value>[1-9]\d{0,6})\b(?!\.)"), int),
+    (
+        "world_size",
+        lazy_pattern(
+            r"(?:^|[\[{(,|:;>-]\s*|\b(?:DEBUG|INFO|WARN(?:ING)?)\s+|\.py:\d+[\]:]*\s+)world[_ ]size\s*[=:]\s*"
+            r"(?P<value>[1-9]\d{0,6})\b(?!\.)"
+        ),
+        int,
+    ),
     # torch/distributed/launcher/api.py: what torchelastic starts with
     ("min_nodes", lazy_pattern(r"^\s*min_nodes\s+: (?P<value>\d{1,6})\s*$"), int),
     ("max_nodes", lazy_pattern(r"^\s*max_nodes\s+: (?P<value>\d{1,6})\s*$"), int),

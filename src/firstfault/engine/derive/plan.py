@@ -49,7 +49,7 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
     for fact in (
         _labels(scope),
         _world_size(settings),
-        _precision(found, settings),
+        _precision(found, settings, facts),
         _devices(scope, found, settings),
         _mode(scope, found, settings, facts),
     ):
@@ -75,21 +75,19 @@ def _labels(scope: Scope) -> Fact | None:
 
 
 def _world_size(settings: Sequence[Setting]) -> Fact | None:
-    """The largest size that a rank prints; a size of one counts only if several processes print it."""
+    """The largest size that a rank prints. Of a size of one nobody knows which group has it."""
     sizes = [
         (setting.value, setting)
         for setting in settings
         if (setting.family, setting.key) == ("printed", "world_size") and isinstance(setting.value, int)
     ]
-    if not sizes:
-        return None
-    size, shown = max(sizes, key=lambda pair: pair[0])
-    if size == 1 and len(sizes) < 2:
+    size, shown = max(sizes, key=lambda pair: pair[0], default=(0, None))
+    if shown is None or size < 2:
         return None
     return _fact("launch.world_size_seen", size, "world size in the log", (shown.span,))
 
 
-def _precision(found: Sequence[Launch], settings: Sequence[Setting]) -> Fact | None:
+def _precision(found: Sequence[Launch], settings: Sequence[Setting], facts: FactSet) -> Fact | None:
     """Mixed precision that the command or its configuration asks for, against the one in force."""
     name = "launch.value_conflict"
     asked: dict[str, Setting] = {}
@@ -106,6 +104,9 @@ def _precision(found: Sequence[Launch], settings: Sequence[Setting]) -> Fact | N
     if len(in_force) != 1:
         return None
     (wanted, setting), (value, shown) = next(iter(asked.items())), next(iter(in_force.items()))
+    if wanted != value != "no" and facts.value("fault.class") == "device_oom":
+        # Two formats of 16 bits need the same memory: the difference has nothing to do with this failure.
+        return None
     origin = f"mixed precision: {wanted} asked for, {value} in force"
     return _fact(name, wanted != value, origin, (setting.span, shown.span))
 

@@ -198,3 +198,12 @@ def test_setting_that_fits_ties_with_a_bare_lead_but_not_with_evidence():
     facts = (told("train.accumulation_steps", 8), told("a", True))
     assert reach(pack, *facts)[1] == ("oom",)
     assert reach(pack, *facts, told("b", True))[1] == ("oom", "symptom")
+
+
+def test_reporter_is_not_established_while_a_why_is_open():
+    reporter = entry("reporter", ["a"], "oom", fallback=True, evidence=[when("b", decisive=True)])
+    facts = (told("a", True), told("b", True))
+    assert reach(pack_of(ROOT, reporter), *facts)[0].verdict == "established"
+    why = entry("why", ["unknown"], "oom")
+    found, path = reach(pack_of(ROOT, reporter, why), *facts)
+    assert (found.verdict, path) == ("likely", ("oom", "reporter"))

@@ -272,8 +272,11 @@ def _establishes(finding: Candidate, siblings: Sequence[Candidate], attribution:
     """True if nothing speaks against it, nothing as close is open, and the initiating event itself is not in doubt."""
     if finding.against:
         return False
-    # Who reported something is seen at once; that it is the cause takes evidence beyond the report.
-    if finding.entry.fallback and all(condition in finding.entry.requires for condition in finding.decisive):
+    # Who reported something is seen at once; that it is the cause takes evidence beyond the report, and no open why.
+    if finding.entry.fallback and (
+        all(condition in finding.entry.requires for condition in finding.decisive)
+        or any(sibling.possible and not sibling.entry.fallback for sibling in siblings)
+    ):
         return False
     if (
         attribution.fault_class not in _NO_FAULT

@@ -27,7 +27,7 @@ _FILE_ERRORS = frozenset(
     }
 )
 _FILE_CLASSES = frozenset({"storage_errno", "checkpoint_error"})
-_QUOTED = lazy_pattern(r"(?:'([^'\n]{1,1024})'|\"([^\"\n]{1,1024})\")", needs="[Errno ")
+_QUOTED = lazy_pattern(r"(?:'([^'\n]{1,1024})'|\"([^\"\n]{1,1024})\")")
 _DATA_SITES = frozenset({"dataset", "collate", "dataloader", "batch_prepare"})
 _CONFIG_SITES = frozenset({"launcher_config", "argparse", "deepspeed_config"})
 _CACHE_VARIABLES = frozenset(

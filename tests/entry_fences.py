@@ -8,7 +8,7 @@ from itertools import groupby
 from firstfault.knowledge.pack import body
 from firstfault.knowledge.schema import EntryTest, Pack
 
-FILE_NAMES = {"log": "{}.log", "config": "{}.yaml", "command": "{}.sh", "vitals": "{}.jsonl"}
+FILE_NAMES = {"log": "{}.log", "config": "{}.yaml", "command": "{}.sh", "vitals": "{}.jsonl", "script": "{}.py"}
 
 
 def entry_tests(pack: Pack) -> Iterator[tuple[str, EntryTest, dict[str, str]]]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from evidence_walker import claims_without_evidence
 
+from evidence_walker import claims_without_evidence
 from firstfault.engine.investigate import investigate
 from firstfault.ingest.bundle import gather
 from firstfault.knowledge.pack import load_pack

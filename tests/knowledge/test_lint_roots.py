@@ -11,7 +11,10 @@ def test_class_without_a_root_is_named(tmp_path):
     lonely = EXPLAINS + '\n[[class]]\nid = "lonely"\nprior = "initiating"\nweight = 1\ntext = "x"\n'
     found = [issue.message for issue in lint_roots(compile_pack(write_tree(tmp_path, explains=lonely)))]
     assert "the class `lonely` opens no root of the tree" in found
-    asked = {**ENTRIES, "cuda-oom": ENTRIES["cuda-oom"].replace('["device_oom", "silent_end"]', '["device_oom", "silent_end", "lonely"]')}
+    asked = {
+        **ENTRIES,
+        "cuda-oom": ENTRIES["cuda-oom"].replace('["device_oom", "silent_end"]', '["device_oom", "silent_end", "lonely"]'),
+    }
     assert asked != ENTRIES
     found = [issue.message for issue in lint_roots(compile_pack(write_tree(tmp_path / "2", explains=lonely, entries=asked)))]
     assert not any("lonely" in message for message in found)

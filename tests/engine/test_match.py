@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from engine.faults import Log
 from engine.runs import Stated, entry, pack_of, spec, told, when
 from firstfault.engine.attribute import Attribution
 from firstfault.engine.match import walk
@@ -135,6 +136,37 @@ def test_only_collateral_is_undetermined():
     pack = pack_of(entry("timeout", [when('fault.class == "collective_timeout"', decisive=True)]))
     found, path = reach(pack, fault_class="collective_timeout")
     assert (found.verdict, path) == ("undetermined", ("timeout",)) and found.only_collateral
+
+
+def waiting(*evidence, fallback=False, against=()):
+    """A pack with one cause below a time-out."""
+    root = entry("timeout", ['fault.class == "collective_timeout"'])
+    return pack_of(root, entry("straggler", ["kind"], "timeout", evidence=evidence, against=against, fallback=fallback))
+
+
+def reach_waiting(pack, *facts, **more):
+    found, path = reach(pack, told("kind", True), *facts, fault_class="collective_timeout", certainty="likely", **more)
+    return found.verdict, path[-1]
+
+
+def test_evidence_beside_the_report_makes_a_cause_of_a_wait_likely():
+    assert reach_waiting(waiting(when("activity", weight=3)), told("activity", True)) == ("likely", "straggler")
+    assert reach_waiting(waiting(when("activity", weight=1)), told("activity", True)) == ("undetermined", "straggler")
+    assert reach_waiting(waiting(when("activity", weight=3), fallback=True), told("activity", True))[0] == "undetermined"
+
+
+def test_the_report_of_a_wait_says_nothing_of_its_cause():
+    log = Log("run.log").fault("collective_timeout")
+    report = msgspec.structs.replace(told("activity", True), spans=(log.events[0].span,))
+    assert reach_waiting(waiting(when("activity", weight=3)), report, initiating=tuple(log.events))[0] == "undetermined"
+
+
+def test_cause_of_a_wait_is_established_if_it_is_decided_and_the_rank_is_named():
+    pack = waiting(when("activity", decisive=True))
+    assert reach_waiting(pack, told("activity", True), rank=2) == ("established", "straggler")
+    assert reach_waiting(pack, told("activity", True)) == ("likely", "straggler")
+    doubted = waiting(when("activity", decisive=True), against=[when("other", veto=True)])
+    assert reach_waiting(doubted, told("activity", True), rank=2) == ("likely", "straggler")
 
 
 def test_requirement_of_the_parent_counts_once():

@@ -137,3 +137,22 @@ def test_silent_rank_that_the_launcher_did_not_stop_is_suspected_before_those_it
     logs[3].steps(3)
     found = attributed(4, *logs, console)
     assert (found.fault_class, found.rank) == ("peer_lost", 3)
+
+
+def test_rank_with_nothing_pending_when_the_others_gave_up_is_the_one_they_waited_for():
+    logs = rank_logs(4)
+    for log in logs[:3]:
+        log.fault("collective_timeout", seq=12, op="ALLREDUCE")
+        log.fault("nccl_abort_note", name="collective.dump_signal", enqueued=13, completed=11)
+    logs[3].fault("nccl_abort_note", name="collective.dump_signal", enqueued=11, completed=11)
+    found = attributed(4, *logs)
+    assert (found.rank, found.certainty) == (3, "likely")
+    assert "nothing pending" in found.reason
+
+
+def test_report_that_names_the_missing_rank_stands_for_the_others():
+    logs = rank_logs(3)
+    logs[0].steps(4).fault("collective_timeout", "rank 2 is missing", named_rank=2)
+    logs[1].fault("collective_timeout", waits_for=0)
+    found = attributed(3, *logs)
+    assert (found.rank, found.initiating[0].place.rank) == (2, 0)

@@ -85,6 +85,7 @@ def test_a_rank_inside_another_group_is_not_the_global_one():
         ("2025-01-14T09:12:40+0000 node-11 kernel: x", "node-11", None, "x"),
         ("E1104 08:41:17.402000 21930 torch/distributed/elastic/multiprocessing/api.py:869] failed", None, 21930, "failed"),
         ("W0605 09:12:31.501000 139665687570304 torch/distributed/run.py:749] x", None, None, "x"),
+        ("V1104 02:13:07.771000 21492 torch/_dynamo/guards.py:3100] [11/7] x", None, 21492, "x"),
         ("(RayTrainWorker pid=123, ip=10.0.0.1) Traceback", "10.0.0.1", 123, "Traceback"),
         ("(worker1 pid=123, ip=10.0.0.3)   File", "10.0.0.3", 123, "  File"),
         ("(RayTrainWorker pid=123) x", None, 123, "x"),

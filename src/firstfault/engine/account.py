@@ -13,6 +13,7 @@ from firstfault.engine.consequence import Consequence, explain_all, followers
 from firstfault.engine.silent import Suspicion, silent_ranks, suspect
 from firstfault.engine.streams import Stream, split_streams
 from firstfault.engine.tie_break import Choice, choose
+from firstfault.engine.votes import accuses
 from firstfault.engine.wording import subject
 from firstfault.knowledge.schema import CausalTable
 
@@ -127,7 +128,10 @@ def _consequences_only(
     told: Collection[int],
     suspicion: Suspicion | None,
 ) -> Account:
-    first = max(roots, key=lambda fault: (fault.weight, fault.tier, fault.fault_class, -fault.event.span.offset))
+    # Among equals, the report that names the missing rank says more than one that only waited.
+    first = max(
+        roots, key=lambda fault: (fault.weight, fault.tier, fault.fault_class, accuses(fault), -fault.event.span.offset)
+    )
     found = suspicion or suspect(aligned, nodes, told)
     alone = first.fault_class in ("process_exit",) and first.rank is not None and len(_ranks_of(roots)) == 1
     if alone and first.rank is not None and not suspicion:

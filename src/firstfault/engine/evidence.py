@@ -91,7 +91,8 @@ def _texts(aligned: Aligned) -> dict[tuple[str, int], _Seen]:
         for setting in report.settings:
             keep(setting.span, setting.text, report.source.place)
         for end in report.ends:
-            keep(SourceSpan(report.source.path, end.line, end.offset), end.text, end.place)
+            for line in (end, *end.work):
+                keep(SourceSpan(report.source.path, line.line, line.offset), line.text, line.place)
     for sample in aligned.progress:
         keep(sample.last_span, sample.last_text, Place(rank=sample.rank, attempt=sample.attempt, time=sample.last_time))
     return texts

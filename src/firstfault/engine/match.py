@@ -13,10 +13,12 @@ from firstfault.knowledge.truth import Truth, and_
 from firstfault.model.diagnosis import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from firstfault.engine.attribute import Attribution
     from firstfault.engine.lookup import Known
+    from firstfault.model.fact import Fact
+    from firstfault.model.span import SourceSpan
 
 REQUIRES_SCORE = 3
 CLEAR_LEAD = 2
@@ -130,7 +132,7 @@ def walk(known: Known, pack: Pack, attribution: Attribution, *, shows_output: bo
             break
         beside.append([child for child in children if child is not choice])
         path.append(choice)
-    return _finished(path, beside, children, attribution, pack)
+    return _finished(path, beside, children, known, pack, attribution)
 
 
 def _start(known: Known, pack: Pack, attribution: Attribution) -> tuple[Candidate, ...]:
@@ -242,8 +244,9 @@ def _finished(
     path: Sequence[Candidate],
     beside: Sequence[Sequence[Candidate]],
     children: Sequence[Candidate],
-    attribution: Attribution,
+    known: Known,
     pack: Pack,
+    attribution: Attribution,
 ) -> Walk:
     finding, siblings = path[-1], beside[-1]
     only_collateral = _collateral(attribution, pack)
@@ -251,10 +254,11 @@ def _finished(
     undecided = [child for child in children if child.alive or (child.possible and not child.entry.fallback)]
     rivals = [rival for rival in siblings if rival.possible and not rival.entry.fallback]
     verdict: Literal["established", "likely", "undetermined"]
-    if only_collateral:
+    if only_collateral and not _says_why(finding, known, attribution):
         verdict = "undetermined"
     elif finding.decisive:
-        verdict = "established" if _establishes(finding, siblings, attribution) else "likely"
+        sure = not only_collateral or (attribution.rank is not None and all(step.veto is False for step in path))
+        verdict = "established" if sure and _establishes(finding, siblings, attribution) else "likely"
     elif undecided or not _supported(finding, rivals):
         verdict = "undetermined"
     else:
@@ -288,6 +292,26 @@ def _establishes(finding: Candidate, siblings: Sequence[Candidate], attribution:
         sibling.alive and sibling.decisive and not sibling.entry.fallback and finding.score - sibling.score < CLEAR_LEAD
         for sibling in siblings
     )
+
+
+def _says_why(finding: Candidate, known: Known, attribution: Attribution) -> bool:
+    """True if evidence beside the report of the consequence speaks for it: other lines, or what follows from several."""
+    if finding.entry.fallback:
+        return False
+    reports = {event.span for event in attribution.initiating}
+    beside = [
+        condition
+        for condition in finding.for_
+        if condition.decisive or condition not in finding.entry.requires
+        if any(_stands_beside(known.fact(name), reports) for name in parse(condition.if_).names)
+    ]
+    return sum(map(weight, beside)) >= CLEAR_LEAD
+
+
+def _stands_beside(fact: Fact | None, reports: Container[SourceSpan]) -> bool:
+    if fact is None or fact.value is False or fact.name.startswith("fault."):
+        return False
+    return fact.basis in ("derived", "answered") or any(span not in reports for span in fact.spans)
 
 
 def _supported(finding: Candidate, rivals: Sequence[Candidate]) -> bool:

@@ -11,7 +11,7 @@ from firstfault.engine.align import Aligned
 from firstfault.engine.classes import Fault
 from firstfault.engine.clocks import ran_for_s, started
 from firstfault.engine.streams import FREE
-from firstfault.engine.votes import named_rank, odd_one_out
+from firstfault.engine.votes import named_rank, never_entered, odd_one_out
 from firstfault.model.event import Place
 
 MAX_WAITS = 32
@@ -32,6 +32,10 @@ def suspect(aligned: Aligned, faults: Sequence[Fault], told_ranks: Collection[in
 
     If every rank speaks, the rank that most of them name, or the one whose pending call differs, is suspected.
     """
+    outside = tuple(never_entered(aligned))
+    if len(outside) == 1:
+        reason = f"rank {outside[0]} had nothing pending when the others gave up waiting"
+        return Suspicion(ranks=outside, reason=reason, alive=True)
     speaking = {f.rank for f in faults if f.rank is not None and f.fault_class not in _SAYS_NOTHING}
     silent = silent_ranks(aligned, speaking)
     # A rank that the launcher had to stop was alive: one that it neither stopped nor saw fail is more suspicious.

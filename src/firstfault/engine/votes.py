@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from firstfault.engine.align import Aligned
 from firstfault.engine.classes import Fault
 from firstfault.lazy_pattern import lazy_pattern
-from firstfault.model.event import Traceback
+from firstfault.model.event import Event, Traceback
 
 _ACCUSED = ("named_rank", "ranks", "other_rank")
 _WAITED_FOR = "waits_for"
@@ -17,6 +17,7 @@ _COLLECTIVES = "torch/distributed/distributed_c10d.py"
 _WRAPPERS = frozenset({"wrapper", "inner", "decorate_context"})
 _CALL_CAPTURES = ("op", "numel_in", "numel_out")
 _SEQUENCES = ("seq",)
+_DUMP_SIGNAL = "collective.dump_signal"
 MIN_VOTERS = 3
 
 
@@ -42,6 +43,11 @@ def named_rank(faults: Iterable[Fault], world_size: int | None = None) -> int | 
     return ranked[0][0]
 
 
+def accuses(fault: Fault) -> bool:
+    """True if the text itself says which rank did not come or differs."""
+    return any(key in fault.event.captures for key in _ACCUSED)
+
+
 def odd_one_out(aligned: Aligned, faults: Iterable[Fault]) -> int | None:
     """The one rank whose collective differs from that of all others: by what it prints of it, by function, by sizes."""
     own: dict[int, str] = {}
@@ -52,7 +58,7 @@ def odd_one_out(aligned: Aligned, faults: Iterable[Fault]) -> int | None:
             continue
         if "own" in fault.event.captures:
             own.setdefault(fault.rank, str(fault.event.captures["own"]))
-        call = _collective_call(aligned.traceback_of(fault.event))
+        call = collective_call(aligned.traceback_of(fault.event))
         if call:
             calls.setdefault(fault.rank, call)
         sequence = next((fault.event.captures[key] for key in _SEQUENCES if key in fault.event.captures), None)
@@ -60,10 +66,30 @@ def odd_one_out(aligned: Aligned, faults: Iterable[Fault]) -> int | None:
         if sequence is not None and signature:
             sizes.setdefault(sequence, {}).setdefault(fault.rank, signature)
     for signatures in (own, calls, *(sizes[sequence] for sequence in sorted(sizes, key=str))):
-        found = _minority(signatures)
+        found = minority(signatures)
         if found is not None:
             return found
     return None
+
+
+def never_entered(aligned: Aligned, attempt: int | None = None) -> dict[int, Event]:
+    """Ranks that had nothing pending when another rank's time-out reached them: all they had enqueued was completed.
+
+    None of them reports a time-out of its own; the event is the line with the counters.
+    """
+    found: dict[int, Event] = {}
+    waited: set[int | None] = set()
+    for event in aligned.events:
+        if event.quoted or (attempt is not None and event.place.attempt not in (None, attempt)):
+            continue
+        if event.fault_class == "collective_timeout":
+            waited.add(event.place.rank)
+        elif event.name == _DUMP_SIGNAL and event.place.rank is not None and "enqueued" in event.captures:
+            if event.captures["enqueued"] == event.captures.get("completed"):
+                found.setdefault(event.place.rank, event)
+            else:
+                waited.add(event.place.rank)
+    return {rank: event for rank, event in found.items() if rank not in waited} if waited else {}
 
 
 def _ranks_in(fault: Fault, keys: Iterable[str], world_size: int | None) -> set[int]:
@@ -75,14 +101,16 @@ def _ranks_in(fault: Fault, keys: Iterable[str], world_size: int | None) -> set[
     return {rank for rank in found if rank != fault.rank and (world_size is None or rank < world_size)}
 
 
-def _collective_call(traceback: Traceback | None) -> str:
+def collective_call(traceback: Traceback | None) -> str:
+    """The innermost function of torch.distributed in the exception raised first; empty if none stands there."""
     if traceback is None or not traceback.blocks:
         return ""
     inner = [f.function for f in traceback.root.frames if _COLLECTIVES in f.path and f.function not in _WRAPPERS]
     return inner[-1] if inner else ""
 
 
-def _minority(signatures: Mapping[int, str]) -> int | None:
+def minority(signatures: Mapping[int, str]) -> int | None:
+    """The one rank of at least three whose signature differs from that of all others."""
     counted = Counter(signatures.values())
     if len(signatures) < MIN_VOTERS or len(counted) != 2:
         return None

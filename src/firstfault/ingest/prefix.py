@@ -165,7 +165,7 @@ _OLD_C10 = lazy_pattern(r"\[[IWEF] [\w./-]+\.\w+:\d+\] ?")
 def _read_glog(text: str, start: int, found: _Found) -> int:
     """`E1104 08:41:17.402000 21930 torch/...api.py:869] `, and c10's form in brackets with or without a time."""
     bracket = text.startswith("[", start)
-    if text[start + bracket : start + bracket + 1] not in ("I", "W", "E", "F"):
+    if text[start + bracket : start + bracket + 1] not in ("V", "I", "W", "E", "C", "F"):
         return start
     if bracket and (old := _OLD_C10.match(text, start)):
         return old.end()
@@ -268,7 +268,7 @@ _READERS: dict[str, tuple[_Named, ...]] = {"[": _AT_BRACKET, "(": _AT_PARENTHESI
 _READERS |= dict.fromkeys("0123456789", _AT_DIGIT)
 _READERS |= dict.fromkeys("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", _AT_LETTER)
 _READERS |= dict.fromkeys("JMASONDT", _AT_CAPITAL)
-_READERS |= dict.fromkeys("IE", _AT_LEVEL_LETTER)
+_READERS |= dict.fromkeys("IEVC", _AT_LEVEL_LETTER)
 # `F` opens `Feb`, `Fri` and glog's fatal level, `W` a Wednesday and a warning.
 _READERS |= dict.fromkeys("FW", (_GLOG, _TIME, *_AT_LETTER))
 """By the first character, the layouts that can start with it; the stricter of two that could match one text stands first."""

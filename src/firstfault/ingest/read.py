@@ -13,6 +13,7 @@ from firstfault.ingest.echo import echo_offsets
 from firstfault.ingest.events import events_of
 from firstfault.ingest.handed import Handed
 from firstfault.ingest.label import rank_reader
+from firstfault.ingest.last_lines import ends_of
 from firstfault.ingest.line_template import LineTemplate
 from firstfault.ingest.lines import Line
 from firstfault.ingest.open import Opened, open_handed
@@ -27,7 +28,7 @@ from firstfault.ingest.stretch import agreed_place, label_of, lines_of, ranks_by
 from firstfault.ingest.structure import Structure, read_structure
 from firstfault.knowledge.schema import Pack
 from firstfault.lazy_pattern import lazy_pattern
-from firstfault.model.bundle import Coverage, Note, RankEnd, Source, SourceKind, SourceReport
+from firstfault.model.bundle import Coverage, Note, Source, SourceKind, SourceReport
 from firstfault.model.event import Place
 from firstfault.model.fact import Fact
 from firstfault.scan.result import Hit, ProgressSample, ScanResult, Window
@@ -35,7 +36,6 @@ from firstfault.scan.scanner import Scanner
 
 KEPT_TEXT_BYTES = 64 << 10
 """A configuration or command up to this size is kept as text, so that a fix can edit it."""
-MAX_END_CHARS = 500
 _STARTS_INSIDE = lazy_pattern(rb"\s*(?:\[rank\d+\]: +)?(?:File \"[^\"\n]+\", line \d|\.\.\.|\xe2\x80\xa6|\[\.\.\.)")
 _SHOWS_TAIL = lazy_pattern(rb"(?:^|[|;&$] *)tail\b")
 _QUIET_KINDS = frozenset({"environment", "nvidia_smi"})
@@ -176,7 +176,7 @@ class _Input:
             progress=progress,
             settings=structure.settings,
             facts=(*_as_told(structure.facts, part), *facts),
-            ends=_ends(lines) if part.kind in ("log", "unknown") else (),
+            ends=ends_of(lines, events, structure.tracebacks) if part.kind in ("log", "unknown") else (),
             ranks=tuple(sorted(rank for rank in ranks if rank is not None)),
             covers=self._coverage(lines, ctx, part),
         )
@@ -304,17 +304,3 @@ def _cut(window: Window, start: int, stop: int) -> Window | None:
         return window
     skipped = window.data[: first - window.offset]
     return Window(offset=first, line=window.line + skipped.count(b"\n"), data=window.data[len(skipped) : last - window.offset])
-
-
-def _ends(lines: Sequence[Line]) -> tuple[RankEnd, ...]:
-    """The last line with text of each process."""
-    last: dict[tuple[int | str | None, ...], Line] = {}
-    for line in lines:
-        if line.text.strip():
-            place = line.place
-            ranks = (place.rank, place.local_rank)
-            last[(*ranks, place.attempt, place.host if ranks == (None, None) else None)] = line
-    return tuple(
-        RankEnd(place=line.place, text=line.text[:MAX_END_CHARS], line=line.number, offset=line.offset)
-        for line in last.values()
-    )

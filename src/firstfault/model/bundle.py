@@ -58,12 +58,16 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class RankEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How a rank's part of a source ends: its last non-empty line."""
+    """How a rank's part of a source ends: its last non-empty line.
+
+    `work` are the last lines that it printed before it reported a wait that failed, the newest last; none of an error.
+    """
 
     place: Place
     text: str
     line: int
     offset: int
+    work: tuple[RankEnd, ...] = ()
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.engine.derive import (
+    batches,
+    calls,
     checkpoint,
+    collective,
     cuda,
     data,
     events,
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 # The order matters where two modules make one fact (the first wins) or one uses another's.
 _MODULES = (
     *(fault, frames, cuda, host, events, run, launch, nodes, script, plan),
-    *(memory, kernel_log, process, data, storage, checkpoint),
+    *(memory, kernel_log, process, data, storage, checkpoint, batches, calls, collective),
 )
 
 PRODUCES: frozenset[str] = frozenset(name for module in _MODULES for name in module.PRODUCES)

@@ -138,13 +138,18 @@ def walk(known: Known, pack: Pack, attribution: Attribution, *, shows_output: bo
 def _start(known: Known, pack: Pack, attribution: Attribution) -> tuple[Candidate, ...]:
     if attribution.fault_class in _NO_FAULT:
         return _silent_start(known, pack)
-    roots = [judge(entry, known) for entry in pack.entries.values() if entry.refines is None]
-    alive = [root for root in roots if root.alive]
+    # Most roots are about other failures: what they weigh is read only where their requirements hold.
+    opened = [entry for entry in pack.entries.values() if entry.refines is None and _requirements(entry, known) is True]
+    alive = [root for root in (judge(entry, known) for entry in opened) if root.alive]
     # A finding of the plan explains no crash by itself: it is reached from the symptom, through `also_under`.
     by_fault = [root for root in alive if not _asks_only(root.entry, SILENT_FAMILIES) or _asks_for_a_text(root.entry, pack)]
     first = [root for root in by_fault if not root.entry.fallback] or by_fault
     first.sort(key=lambda root: -root.score)
     return tuple(first[:1])
+
+
+def _requirements(entry: Entry, known: Known) -> Truth:
+    return and_(parse(condition.if_).evaluate(known) for condition in entry.requires)
 
 
 def _silent_start(known: Known, pack: Pack) -> tuple[Candidate, ...]:

@@ -40,7 +40,7 @@ _LINES = (
     ("train", lazy_pattern(r"(?i)\b(?:step|iter(?:ation)?)\b[ =:/]{0,3}\d|['\"]?\bloss\b['\"]?[ =:]{1,3}\d")),
 )
 _ENDED = lazy_pattern(
-    r"(?i)\b(?:saved|loaded|downloaded|written (?:to|in)|wrote|done|finished|completed?|succe\w+|took|failed|error)\b"
+    r"(?i)\b(?:saved|loaded|downloaded|written (?:to|in)|wrote|done|finished|completed?|succe\w+|took|failed)\b"
 )
 
 # Parts of library paths, the innermost frame first.

@@ -122,7 +122,7 @@ def _of_watchdogs(scope: Scope, waits: list[Fault]) -> Iterator[Fact]:
 def _all_the_same(scope: Scope, calls: Mapping[int, Call], seq: int) -> Iterator[Fact]:
     spans = tuple(call.span for call in calls.values())[:4]
     yield _fact("collective.op_differs", False, "all ranks wait in one operation", spans)
-    if all(None not in call.sizes for call in calls.values()):
+    if len({call.sizes for call in calls.values()}) == 1 and None not in next(iter(calls.values())).sizes:
         yield _fact("collective.shape_differs", False, "all ranks wait with one size", spans)
     done = {
         event.captures.get("completed")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
+from heapq import heapify, heappop, heappush
+from itertools import accumulate, pairwise
 from math import log2
 from operator import itemgetter
 from typing import Any
@@ -13,8 +15,13 @@ from typing import Any
 from firstfault.errors import FirstfaultError
 
 _WINDOW_BYTES = 8
-_SHARING_GAIN = 4.0
-"""How much rarer (in powers of two, over all triples) another window must be than one that twice as many literals share."""
+_BASE_COST = 10.0
+"""What a window costs however rare it is; each of its pairs of bytes adds the power of two by which it is common."""
+_ENDING_BYTES = 2
+_ENDING_FACTOR = 0.8
+"""Hyperscan groups literals by how they end: windows with an ending that another one has are cheaper."""
+_SEEN_FACTOR = 50.0
+"""A window that stands in the sample is worse than any other."""
 
 
 class HyperscanUnavailable(FirstfaultError):
@@ -32,30 +39,13 @@ class HyperscanPrefilter:
     def __init__(
         self, literals: Sequence[bytes], frequent: Collection[int] = (), *, once: bool = False, sample: bytes = b""
     ) -> None:
-        try:
-            # Imported here: a paste is judged without it, and where it is missing another prefilter serves.
-            import hyperscan
-        except ImportError as error:
-            raise HyperscanUnavailable(f"hyperscan cannot be loaded: {error}", hint="pip install hyperscan") from error
-        self._scratch_type = hyperscan.Scratch
-        self._local = threading.local()
         windows = _windows(tuple(literal for ident, literal in enumerate(literals) if ident not in frequent), sample)
         idents = {literal: ident for ident, literal in enumerate(literals)}
         self._owners = [[(idents[literal], literal, stop) for literal, stop in owners] for owners in windows.values()]
         self._frequent = sorted(frequent)
-        expressions = [*windows, *(literals[ident] for ident in self._frequent)]
-        single = hyperscan.HS_FLAG_SINGLEMATCH if once else 0
-        self._database: Any = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        try:
-            self._database.compile(
-                expressions=expressions,
-                ids=list(range(len(expressions))),
-                elements=len(expressions),
-                flags=[0] * len(windows) + [single] * len(self._frequent),
-                literal=True,
-            )
-        except hyperscan.error as error:
-            raise HyperscanUnavailable(f"hyperscan refused the literals: {error}") from error
+        expressions = (*windows, *(literals[ident] for ident in self._frequent))
+        self._database = _compiled(expressions, len(self._frequent) if once else 0)
+        self._local = threading.local()
 
     def find(self, block: bytes | memoryview) -> list[tuple[int, int]]:
         """Literal id and end offset of each occurrence, in order of the end offset."""
@@ -77,30 +67,89 @@ class HyperscanPrefilter:
 
     def _scratch(self) -> Any:
         if not hasattr(self._local, "scratch"):
-            self._local.scratch = self._scratch_type(self._database)
+            self._local.scratch = _hyperscan().Scratch(self._database)
         return self._local.scratch
+
+
+def _hyperscan() -> Any:
+    try:
+        # Imported here: a paste is judged without it, and where it is missing another prefilter serves.
+        import hyperscan
+    except ImportError as error:
+        raise HyperscanUnavailable(f"hyperscan cannot be loaded: {error}", hint="pip install hyperscan") from error
+    return hyperscan
+
+
+@lru_cache(maxsize=8)
+def _compiled(expressions: tuple[bytes, ...], once: int) -> Any:
+    """The database for these literals, compiled once a process; of the last `once` only the first match is reported."""
+    hyperscan = _hyperscan()
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    try:
+        database.compile(
+            expressions=list(expressions),
+            ids=list(range(len(expressions))),
+            elements=len(expressions),
+            flags=[0] * (len(expressions) - once) + [hyperscan.HS_FLAG_SINGLEMATCH] * once,
+            literal=True,
+        )
+    except hyperscan.error as error:
+        raise HyperscanUnavailable(f"hyperscan refused the literals: {error}") from error
+    return database
 
 
 @lru_cache(maxsize=4)
 def _windows(literals: tuple[bytes, ...], sample: bytes) -> dict[bytes, list[tuple[bytes, int]]]:
-    """The texts to search for: each with the literals that it stands for, and where in them it ends."""
-    triples = Counter(sample[at : at + 3] for at in range(len(sample) - 2))
-    shared = Counter(
-        literal[stop - _WINDOW_BYTES : stop] for literal in literals for stop in range(_WINDOW_BYTES, len(literal) + 1)
-    )
-    gains = {window: _SHARING_GAIN * log2(count) for window, count in shared.items()}
-    windows: dict[bytes, list[tuple[bytes, int]]] = {}
-    for literal in literals:
-        best, best_stop = literal, len(literal)
-        if len(literal) > _WINDOW_BYTES:
-            costs = [log2(1 + triples[literal[at : at + 3]]) for at in range(len(literal) - 2)]
-            choices = []
-            for start in range(len(literal) - _WINDOW_BYTES + 1):
-                window = literal[start : start + _WINDOW_BYTES]
-                choices.append((sum(costs[start : start + _WINDOW_BYTES - 2]) - gains[window], window, start))
-            # The text itself breaks ties, so that literals which share several windows choose the same one.
-            choices.sort()
-            _, best, start = next((choice for choice in choices if choice[1] not in sample), choices[0])
-            best_stop = start + _WINDOW_BYTES
-        windows.setdefault(best, []).append((literal, best_stop))
+    """The texts to search for: each with the literals that it stands for, and where in them it ends.
+
+    Chosen one after the other, each time the window that stands for the most literals at the least cost.
+    """
+    windows = {literal: [(literal, len(literal))] for literal in literals if len(literal) <= _WINDOW_BYTES}
+    parts = {literal: _parts(literal) for literal in literals if len(literal) > _WINDOW_BYTES}
+    holders: dict[bytes, list[tuple[bytes, int]]] = {}
+    by_ending: dict[bytes, list[bytes]] = {}
+    for literal, own in parts.items():
+        for stop, window in enumerate(own, start=_WINDOW_BYTES):
+            if window not in holders:
+                by_ending.setdefault(window[-_ENDING_BYTES:], []).append(window)
+            holders.setdefault(window, []).append((literal, stop))
+    costs = _costs(parts, sample)
+    counts = {window: len(own) for window, own in holders.items()}
+    waiting = [(costs[window] / count, window) for window, count in counts.items()]
+    heapify(waiting)
+    checked: set[bytes] = set()
+    while parts:
+        cost, window = heappop(waiting)
+        if not counts[window]:
+            continue
+        if window not in checked and window in sample:
+            costs[window] *= _SEEN_FACTOR
+        checked.add(window)
+        if costs[window] / counts[window] > cost:
+            heappush(waiting, (costs[window] / counts[window], window))
+            continue
+        chosen = {literal: stop for literal, stop in holders[window] if literal in parts}
+        windows[window] = [*windows.get(window, ()), *chosen.items()]
+        for literal in chosen:
+            for part in parts.pop(literal):
+                counts[part] -= 1
+        for other in by_ending.pop(window[-_ENDING_BYTES:], ()):
+            costs[other] *= _ENDING_FACTOR
+            if counts[other]:
+                heappush(waiting, (costs[other] / counts[other], other))
     return windows
+
+
+def _costs(parts: Mapping[bytes, Sequence[bytes]], sample: bytes) -> dict[bytes, float]:
+    """What it costs to search for each window: more, the commoner its pairs of bytes are in the sample."""
+    common = {pair: log2(1 + 2 * count) for pair, count in Counter(pairwise(sample)).items()}
+    costs: dict[bytes, float] = {}
+    for literal, own in parts.items():
+        sums = list(accumulate((common.get(pair, 0.0) for pair in pairwise(literal)), initial=_BASE_COST))
+        for start, window in enumerate(own):
+            costs[window] = _BASE_COST + sums[start + _WINDOW_BYTES - 1] - sums[start]
+    return costs
+
+
+def _parts(literal: bytes) -> list[bytes]:
+    return [literal[start : start + _WINDOW_BYTES] for start in range(len(literal) - _WINDOW_BYTES + 1)]

@@ -20,7 +20,7 @@ TRIES = 16
 """Occurrences of one literal that are read in a cell (or a block) before giving up: what holds it is mostly the signal."""
 DENSE_BYTES = 16 << 10
 FAILURES = 64
-"""After so many that were no signal, one of each cell is enough to see whether that changes."""
+"""After so many that were no signal, one of each cell searched is enough to see whether that changes."""
 
 Occurrence = tuple[int, int]
 """End offset of a literal, and its id."""
@@ -32,6 +32,8 @@ class Cell(NamedTuple):
     start: int
     stop: int
     keys: dict[int, int | None]
+    searched: bool
+    """False if it was only looked at for the literals that were dense before."""
 
 
 class _Series:
@@ -104,7 +106,9 @@ class ProgressSampler:
         self._literal_keys: dict[int, int | None] = {}
         self._present: Collection[int] = ()
 
-    def cell(self, start: int, stop: int, asked: Sequence[Occurrence], present: Sequence[Occurrence]) -> Cell | None:
+    def cell(
+        self, start: int, stop: int, asked: Sequence[Occurrence], present: Sequence[Occurrence], *, searched: bool = True
+    ) -> Cell | None:
         """A part of the stream for `take_cell`; None if a literal stands in lines of several ranks.
 
         The lines of the `asked` occurrences are asked for their rank; of each literal that was never asked before one must be.
@@ -112,7 +116,7 @@ class ProgressSampler:
         for (_, ident), key in zip(asked, self._keys(asked), strict=True):
             if self._literal_keys.setdefault(ident, key) != key:
                 return None
-        cell = Cell(start, stop, {ident: self._literal_keys[ident] for _, ident in present})
+        cell = Cell(start, stop, {ident: self._literal_keys[ident] for _, ident in present}, searched)
         self._present = cell.keys
         return cell
 
@@ -153,9 +157,12 @@ class ProgressSampler:
         for ident, key in cell.keys.items():
             sample = self._samples.setdefault(key, _Sample())
             sample.count += not thorough
-            tries = 1 if cell.start > sample.doubtful_from.get(ident, cell.start) else TRIES
-            if ident not in sample.literals:
-                self._read_first(sample, self._places(cell, (cell.stop, ident), tries, last=False))
+            doubtful = cell.start > sample.doubtful_from.get(ident, cell.start)
+            if doubtful and not cell.searched and ident not in sample.literals:
+                continue
+            if not doubtful and ident not in sample.literals:
+                self._read_first(sample, self._places(cell, (cell.stop, ident), TRIES, last=False))
+            tries = 1 if doubtful or ident not in sample.literals else TRIES
             known = set(sample.literals.get(ident, ()))
             again = partial(self._places, cell, limit=tries, last=True)
             every = partial(self._places, cell, (cell.stop, ident), CELL_BYTES)

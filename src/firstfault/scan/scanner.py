@@ -158,7 +158,7 @@ class _Pass:
         events, progress = self._found(stop, "all progress" if self._by_rank else "events" if dense else "first progress")
         if not self._by_rank:
             asked = dense[:1] or self._to_ask(stop, progress)
-            cell = self._progress.cell(self._searched, stop, asked, dense or progress)
+            cell = self._progress.cell(self._searched, stop, asked, dense or progress, searched=not dense)
             if cell:
                 self._cells.append(cell)
             else:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from engine.faults import causal
 from engine.runs import Stated, entry, pack_of, spec, told, when
 from firstfault.engine.attribute import Attribution
 from firstfault.engine.blanks import Blanks
@@ -88,3 +91,17 @@ def test_fact_that_decides_nothing_by_itself_comes_after_one_that_does():
         facts=[spec("free", "int"), spec("total", "int"), spec("seen")],
     )
     assert ask(pack)[0].fact == "seen"
+
+
+def test_late_rank_that_lived_is_asked_what_it_was_doing():
+    asked = ("collective.suspect_activity", "fault.rank_has_log", "collective.suspect_kind", "fault.own_exceptions")
+    timeout = entry("timeout", ['fault.class == "collective_timeout"'])
+    pack = msgspec.structs.replace(
+        pack_of(timeout, facts=[spec(name) for name in asked]),
+        causal=causal(),
+    )
+    assert ask(pack, fault_class="collective_timeout")[0].fact == "fault.rank_has_log"
+    late = told("collective.suspect_alive", True)
+    assert ask(pack, late, fault_class="collective_timeout")[0].fact == "collective.suspect_activity"
+    known = ask(pack, late, told("collective.suspect_activity", "train"), fault_class="collective_timeout")
+    assert known[0].fact == "fault.rank_has_log"

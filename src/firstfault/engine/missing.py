@@ -31,6 +31,8 @@ _BEHIND_COLLATERAL: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = (
 )
 # Who lost a peer cannot say how that one ended. Where the one is known: its exit code, its output, the kernel of its host.
 _BEHIND_A_LOST_PEER = ("exit.code", "fault.rank_has_log", "host.oom_kill")
+# The rank that did not come is known, and it lived: what it was doing is all that is missing.
+_BEHIND_A_LATE_RANK = ("collective.suspect_activity", "fault.rank_has_log", "collective.suspect_kind")
 # A failure that no entry knows: its whole traceback is the least that a person needs.
 _WITHOUT_ENTRY = ("exc.root_type",)
 
@@ -101,6 +103,8 @@ def _behind(known: Known) -> tuple[str, ...]:
     fault_class = known.value("fault.class")
     if fault_class == "peer_lost" and known.value("fault.rank_silent") is True:
         return _BEHIND_A_LOST_PEER
+    if fault_class == "collective_timeout" and known.value("collective.suspect_alive") is True:
+        return _BEHIND_A_LATE_RANK
     for classes, names in _BEHIND_COLLATERAL:
         if not classes or fault_class in classes:
             return names

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engine.faults import Log
+from engine.faults import Log, aligned
 from engine.last_words import waiting, working
 from engine.runs import facts_of
 from firstfault.engine.derive import collective
+from firstfault.engine.evidence import EvidenceBook
 
 COUNTERS = "[PG ID 0 PG GUID 0(default_pg) Rank 0] Timeout at NCCL work"
 C10D = "/v/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
@@ -110,3 +111,11 @@ def test_call_inside_generate(function, expected):
 def test_all_ranks_in_one_operation_point_at_the_fabric():
     logs = waiting(3, seq=12, op="ALLREDUCE", numel_in=4, numel_out=4)
     assert facts_of(*logs, size=3).value("collective.suspect_kind") == "fabric"
+
+
+def test_line_of_the_late_rank_can_be_shown():
+    logs = waiting(3, without=(0,))
+    logs[0].says("writing model.pt: 61 of 188 GiB", at=900).says("", at=910)
+    book = EvidenceBook(aligned(3, *logs))
+    book.cite(facts_of(*logs, size=3)["collective.suspect_activity"].spans)
+    assert [one.text for one in book.entries()] == ["writing model.pt: 61 of 188 GiB"]

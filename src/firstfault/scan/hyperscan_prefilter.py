@@ -20,6 +20,8 @@ _BASE_COST = 10.0
 _ENDING_BYTES = 2
 _ENDING_FACTOR = 0.8
 """Hyperscan groups literals by how they end: windows with an ending that another one has are cheaper."""
+_MAX_PARTS = 24
+"""Windows considered of each literal, from its beginning: more take longer to choose from than they save."""
 _SEEN_FACTOR = 50.0
 """A window that stands in the sample is worse than any other."""
 
@@ -122,9 +124,10 @@ def _windows(literals: tuple[bytes, ...], sample: bytes) -> dict[bytes, list[tup
         cost, window = heappop(waiting)
         if not counts[window]:
             continue
-        if window not in checked and window in sample:
-            costs[window] *= _SEEN_FACTOR
-        checked.add(window)
+        if costs[window] / counts[window] <= cost and window not in checked:
+            checked.add(window)
+            if window in sample:
+                costs[window] *= _SEEN_FACTOR
         if costs[window] / counts[window] > cost:
             heappush(waiting, (costs[window] / counts[window], window))
             continue
@@ -152,4 +155,5 @@ def _costs(parts: Mapping[bytes, Sequence[bytes]], sample: bytes) -> dict[bytes,
 
 
 def _parts(literal: bytes) -> list[bytes]:
-    return [literal[start : start + _WINDOW_BYTES] for start in range(len(literal) - _WINDOW_BYTES + 1)]
+    starts = range(min(len(literal) - _WINDOW_BYTES + 1, _MAX_PARTS))
+    return [literal[start : start + _WINDOW_BYTES] for start in starts]

@@ -40,6 +40,11 @@ def test_message_that_was_cut_off_does_not_explain_the_whole_one():
     found = attributed(2, *logs)
     assert (found.rank, found.ranks, found.certainty) == (None, (0, 1), "undetermined")
     logs = rank_logs(2)
+    logs[0].raises(whole, fault_class="nccl_error")
+    logs[1].fault("nccl_error", "[rank1]: " + whole)
+    found = attributed(2, *logs)
+    assert (found.rank, found.ranks, found.certainty) == (None, (0, 1), "undetermined")
+    logs = rank_logs(2)
     logs[0].raises("DistBackendError: NCCL error, unhandled cuda error", fault_class="nccl_error")
     logs[1].raises("DistBackendError: NCCL error, remote process exited", fault_class="nccl_error")
     assert len(attributed(2, *logs).collateral) == 1

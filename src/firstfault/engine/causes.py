@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from firstfault.engine.classes import Fault
+from firstfault.engine.classes import Fault, shape_of
 from firstfault.engine.clocks import Clocks, Delay, ran_for_s, started
 from firstfault.engine.rank_map import RankMap
 from firstfault.knowledge.schema import CausalTable, Explanation
@@ -153,7 +153,9 @@ def _in_scope(cause: Fault, effect: Fault, row: Explanation, scene: Scene) -> bo
 
 
 def _same_complaint(a: Fault, b: Fault) -> bool:
-    # A log that ends too soon holds the beginning of the message that another rank printed in full.
+    # A log that begins too late or ends too soon holds a part of what another rank printed in full.
+    if a.event.traceback is None or b.event.traceback is None:
+        return shape_of(a.event, None) == shape_of(b.event, None)
     return a.shape.startswith(b.shape) or b.shape.startswith(a.shape)
 
 

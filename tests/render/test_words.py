@@ -139,3 +139,9 @@ def test_evidence_is_read_failure_first_then_what_decides() -> None:
 def test_exit_codes() -> None:
     assert [words.exit_code(made) for made in (established(), undetermined(), symmetric())] == [1, 3, 1]
     assert words.exit_code(Diagnosis(verdict="no_failure")) == 0
+
+
+def test_certainty_of_a_host_is_none_of_a_rank() -> None:
+    on_host = msgspec.structs.replace(established(), initiating=Initiating(rank=None, host="node-1", certainty="established"))
+    assert words.verdict_of_rank(on_host) == ["it began on node-1", "host: established"]
+    assert words.verdict_of_rank(established())[-1].startswith("rank: ")

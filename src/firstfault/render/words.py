@@ -103,7 +103,9 @@ def verdict_of_rank(diagnosis: Diagnosis) -> list[str]:
     if initiating is None:
         return []
     if names_somebody(initiating):
-        return [who_was_first(initiating), f"rank: {initiating.certainty}"]
+        # Where only the host is known, no rank is claimed.
+        named = initiating.rank is not None or initiating.ranks or initiating.relation == "symmetric"
+        return [who_was_first(initiating), f"{'rank' if named else 'host'}: {initiating.certainty}"]
     several = len(ranks_seen(diagnosis)) > 1 or any(_known_number(diagnosis, name) > 1 for name in _PROCESSES)
     if several or initiating.certainty == "undetermined":
         return [who_was_first(initiating)]

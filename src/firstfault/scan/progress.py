@@ -133,14 +133,14 @@ class ProgressSampler:
         found = {ident for _, ident in dense}
         return dense if all(ident in found for ident, since in self._since.items() if since < known_before) else []
 
-    def take(self, occurrences: Sequence[Occurrence], *, thorough: bool = False) -> None:
+    def take(self, occurrences: Sequence[Occurrence], *, thorough: bool = False, again: bool = False) -> None:
         """Count each occurrence of a cell for its key, and read the outermost of each series of the key.
 
-        `thorough` is for a cell that was counted before: all of it is looked through.
+        `thorough` looks through all of it; `again` is for what was counted before.
         """
         for key, group in self._by_key(occurrences).items():
             sample = self._samples.setdefault(key, _Sample())
-            sample.count += 0 if thorough else len(group)
+            sample.count += 0 if again else len(group)
             places: dict[int, list[Occurrence]] = {}
             for place in group:
                 places.setdefault(place[1], []).append(place)
@@ -152,11 +152,11 @@ class ProgressSampler:
                 self._read_last(sample, backwards, partial(_from, backwards), TRIES, thorough)
                 self._read_beginnings(sample, sample.literals.get(ident, known) - known, own)
 
-    def take_cell(self, cell: Cell, *, thorough: bool = False) -> None:
+    def take_cell(self, cell: Cell, *, thorough: bool = False, again: bool = False) -> None:
         """The same for a cell in which each literal belongs to one key; one is counted for each literal."""
         for ident, key in cell.keys.items():
             sample = self._samples.setdefault(key, _Sample())
-            sample.count += not thorough
+            sample.count += not again
             doubtful = cell.start > sample.doubtful_from.get(ident, cell.start)
             if doubtful and not cell.searched and ident not in sample.literals:
                 continue
@@ -164,9 +164,9 @@ class ProgressSampler:
                 self._read_first(sample, self._places(cell, (cell.stop, ident), TRIES, last=False))
             tries = 1 if doubtful or ident not in sample.literals else TRIES
             known = set(sample.literals.get(ident, ()))
-            again = partial(self._places, cell, limit=tries, last=True)
+            retry = partial(self._places, cell, limit=tries, last=True)
             every = partial(self._places, cell, (cell.stop, ident), CELL_BYTES)
-            self._read_last(sample, every(last=True), again, tries, thorough)
+            self._read_last(sample, every(last=True), retry, tries, thorough)
             self._read_beginnings(sample, sample.literals.get(ident, known) - known, every(last=False))
 
     def settle(self) -> None:

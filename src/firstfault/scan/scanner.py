@@ -135,7 +135,8 @@ class _Pass:
                 self._search(min(self._searched + CELL_BYTES, stream.end))
             self._read(stream.end if stream.finished else stream.end - LOOK_AHEAD)
             self._windows.collect()
-        self._look_back()
+        if stream.end > CELL_BYTES:
+            self._look_back()
         return ScanResult(
             hits=self._hits.sorted(),
             progress=self._progress.samples(),
@@ -200,24 +201,23 @@ class _Pass:
         """Confirm what ends at or before the limit; the rest waits until more of the stream is in the buffer."""
         for occurrence in _take_ready(self._events, limit):
             self._judge(*occurrence)
+        whole = self._stream.finished and self._stream.end <= CELL_BYTES
         while self._cells and self._cells[0].stop <= limit:
-            cell = self._cells.pop(0)
-            self._progress.take_cell(cell)
+            self._progress.take_cell(self._cells.pop(0), thorough=whole)
         while self._ranked and self._ranked[0][0] <= limit:
-            self._progress.take(self._ranked.pop(0)[1])
+            self._progress.take(self._ranked.pop(0)[1], thorough=whole)
         self._progress.settle()
 
     def _look_back(self) -> None:
         """Search the end of the stream once more: what it tells last must not hide behind other lines of progress."""
-        stop, self._searched = self._stream.end, max(self._stream.end - CELL_BYTES, 0)
+        stop, self._searched = self._stream.end, self._stream.end - CELL_BYTES
         _, progress = self._found(stop, "all progress" if self._by_rank else "first progress")
         if self._by_rank:
-            self._progress.take(progress, thorough=True)
+            self._progress.take(progress, thorough=True, again=True)
         else:
-            asked = self._to_ask(stop, progress) if self._searched else ()
-            cell = self._progress.cell(self._searched, stop, asked, progress)
+            cell = self._progress.cell(self._searched, stop, self._to_ask(stop, progress), progress)
             if cell:
-                self._progress.take_cell(cell, thorough=True)
+                self._progress.take_cell(cell, thorough=True, again=True)
         self._progress.settle()
 
     def _judge(self, end: int, ident: int, recent: bool) -> None:

@@ -15,12 +15,15 @@ def bench() -> None:
     """Hold the answers against labels."""
 
 
-@bench.command()
+@bench.command(short_help="Diagnose labelled cases and print the scoreboard.")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR")
 @click.option("--confusion", is_flag=True, help="Also list which entries were taken for which.")
 @click.option("--only", metavar="PREFIX", default="", help="Only cases whose name begins so.")
 def cases(folder: Path, confusion: bool, only: str) -> int:
-    """Diagnose every case below DIR and print the scoreboard; exit code 1 if an established answer is wrong."""
+    """Diagnose every case below DIR and print the scoreboard.
+
+    A case is a folder with input/ and expected.yaml. Exit code 1 if an established answer is wrong.
+    """
     from firstfault.engine.investigate import investigate
     from firstfault.ingest.bundle import gather
     from firstfault.knowledge.pack import load_pack

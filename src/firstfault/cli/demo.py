@@ -24,7 +24,7 @@ _PLACES = (_PACKAGE / "_examples", _PACKAGE.parents[1] / "examples")
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Copy the run to DIR first.")
 @look_options
 def demo(name: str | None, list_all: bool, keep: Path | None, width: int | None, color: Color, ascii_only: bool) -> int:
-    """Diagnose a bundled failed run, the first one if no NAME is given."""
+    """Diagnose a bundled failed run, the first one if no NAME is given; ends with 0 whatever it shows."""
     folder, index = find_examples()
     if list_all:
         size = max(map(len, index))

@@ -21,9 +21,9 @@ _BY_SUFFIX = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".htm
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Default: terminal, or what --output ends in.")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write to FILE.")
-@click.option("--fact", "facts", multiple=True, metavar="NAME=VALUE", help="Answer a missing fact; repeatable.")
+@click.option("--fact", "facts", multiple=True, metavar="NAME=VALUE", help="A fact it asked for; repeatable.")
 @click.option("--answer", "answers", multiple=True, metavar="FILE", help="A further file that answers it; repeatable.")
-@click.option("--patch", is_flag=True, help="Print the fixes as one patch for `git apply`.")
+@click.option("--patch", is_flag=True, help="Print the fixes of your files as one patch for `git apply`.")
 @click.option("--no-links", is_flag=True, help="No links to files in the terminal.")
 @look_options
 def diagnose(
@@ -40,7 +40,8 @@ def diagnose(
 ) -> int:
     """Name the first fault of a failed run.
 
-    INPUT is a log, a folder, a config, a command in a text file, or - for standard input: whatever is at hand, in any mix.
+    INPUT is a log, a folder, a config, a script, a command in a text file, or - for standard input: whatever is at hand, in
+    any mix.
     """
     to_file = output is not None
     screen = find_screen(width=width, color=color, ascii_only=ascii_only, links=not no_links, to_file=to_file)

@@ -24,10 +24,10 @@ def encyclopedia() -> None:
     """Check, extend and compile the encyclopedia of a source tree."""
 
 
-@encyclopedia.command()
+@encyclopedia.command(short_help="Check signals, facts and entries.")
 @_root_option
 def lint(root: Path | None) -> int:
-    """Say everything that is wrong in signals, facts and entries; exit code 1 if there is an error."""
+    """Say everything that is wrong in signals, facts and entries, with file and line; exit code 1 if there is an error."""
     from firstfault.knowledge.lint import lint as lint_pack
     from firstfault.knowledge.pack import compile_pack
 
@@ -43,11 +43,11 @@ def lint(root: Path | None) -> int:
     return 1 if errors else 0
 
 
-@encyclopedia.command()
+@encyclopedia.command(short_help="Write the skeleton of a new entry.")
 @click.argument("entry_id", metavar="ID")
 @click.option("--title", required=True, help="What is wrong, in one line.")
-@click.option("--category", required=True, help="The folder: memory, launch, communication ...")
-@click.option("--refines", help="The id of the parent.")
+@click.option("--category", required=True, help="The folder below encyclopedia/: memory, launch, communication ...")
+@click.option("--refines", help="The id of the parent in the tree; a root of its own if not given.")
 @_root_option
 def new(entry_id: str, title: str, category: str, refines: str | None, root: Path | None) -> int:
     """Write the skeleton of a new entry."""
@@ -58,7 +58,7 @@ def new(entry_id: str, title: str, category: str, refines: str | None, root: Pat
     return 0
 
 
-@encyclopedia.command()
+@encyclopedia.command(short_help="Compile the pack that a wheel carries.")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), required=True, metavar="FILE", help="The pack.")
 @_root_option
 def build(output: Path, root: Path | None) -> int:

@@ -19,7 +19,7 @@ _MOST_MATCHES = 5
 @click.option("--format", "form", type=click.Choice(["terminal", "markdown"]), default="terminal", help="Default: terminal.")
 @look_options
 def explain(entry: str | None, list_all: bool, form: str, width: int | None, color: Color, ascii_only: bool) -> int:
-    """Show what the encyclopedia knows of a failure: ENTRY is an id, as a diagnosis prints it."""
+    """Show what the encyclopedia knows of a failure: ENTRY is an id, as a diagnosis prints it; without one, all entries."""
     from firstfault.knowledge.pack import body, load_pack
     from firstfault.render.entry import entry_markdown, render_entry, render_list
 

@@ -190,6 +190,11 @@ def test_no_traceback_gives_no_phase():
         ((MAIN, lib("torch/utils/data/_utils/collate.py", "default_collate")), "RuntimeError: stack expects", "collate"),
         ((MAIN, CALL, FORWARD), "RuntimeError: mat1", "forward"),
         ((MAIN, lib("torch/autograd/graph.py", "_engine_run_backward")), "RuntimeError: one of the variables", "backward"),
+        (
+            (MAIN, CALL, lib("torch/nn/parallel/distributed.py", "_pre_forward", "if self.reducer._rebuild_buckets():")),
+            "RuntimeError: the module changed",
+            "reducer",
+        ),
         ((MAIN, lib("torch/serialization.py", "load")), "RuntimeError: PytorchStreamReader failed", "ckpt_load"),
         ((MAIN, frame("train.py", "build")), "ModuleNotFoundError: No module named 'x'", "import"),
         ((MAIN, lib("wandb/sdk/wandb_init.py", "init")), "wandb.errors.CommError: x", "tracker"),

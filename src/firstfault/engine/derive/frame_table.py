@@ -279,6 +279,7 @@ SITE: tuple[Row, ...] = (
         "torch/utils/data/dataloader.py|torch/utils/data/_utils/worker.py|torch/utils/data/_utils/signal_handling.py|torch/utils/data/_utils/pin_memory.py",
     ),
     Row("batch_prepare", "", "_prepare_inputs|send_to_device|get_batch_samples|_get_num_items_in_batch"),
+    Row("reducer", "torch/nn/parallel/distributed.py", "", "self.reducer."),
     Row("optimizer", "torch/optim/|torch/nn/utils/clip_grad.py"),
     Row("optimizer", "grad_scaler.py", "step|unscale_"),
     Row("backward", "torch/autograd/__init__.py|torch/autograd/graph.py", "backward|grad|_engine_run_backward"),

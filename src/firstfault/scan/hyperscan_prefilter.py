@@ -20,8 +20,6 @@ _BASE_COST = 10.0
 _ENDING_BYTES = 2
 _ENDING_FACTOR = 0.8
 """Hyperscan groups literals by how they end: windows with an ending that another one has are cheaper."""
-_MAX_PARTS = 24
-"""Windows considered of each literal, from its beginning: more take longer to choose from than they save."""
 _SEEN_FACTOR = 50.0
 """A window that stands in the sample is worse than any other."""
 
@@ -155,5 +153,4 @@ def _costs(parts: Mapping[bytes, Sequence[bytes]], sample: bytes) -> dict[bytes,
 
 
 def _parts(literal: bytes) -> list[bytes]:
-    starts = range(min(len(literal) - _WINDOW_BYTES + 1, _MAX_PARTS))
-    return [literal[start : start + _WINDOW_BYTES] for start in starts]
+    return [literal[start : start + _WINDOW_BYTES] for start in range(len(literal) - _WINDOW_BYTES + 1)]

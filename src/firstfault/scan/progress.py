@@ -19,7 +19,7 @@ MAX_SERIES = 16
 TRIES = 16
 """Occurrences of one literal that are read in a cell (or a block) before giving up: what holds it is mostly the signal."""
 DENSE_BYTES = 16 << 10
-FAILURES = 64
+FAILURES = 16
 """After so many that were no signal, one of each cell searched is enough to see whether that changes."""
 
 Occurrence = tuple[int, int]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from firstfault.ingest import elastic, exits, kernel, kubernetes, printed, scheduler, structure
+from firstfault.ingest import batch_shapes, elastic, exits, kernel, kubernetes, limits, printed, scheduler, structure
 from firstfault.ingest.structure import read_structure
 from reader_lines import context, lines
 
@@ -53,6 +53,8 @@ def test_what_stands_alone_in_a_log_is_found(part: str, text: str) -> None:
 
 def test_printed_values_are_looked_for_by_the_words_of_their_reader() -> None:
     assert structure._VALUES.words == printed.WORDS
+    assert structure._LIMITS.words == limits.WORDS
+    assert structure._BATCH_SHAPES.words == batch_shapes.WORDS
 
 
 def test_a_run_configuration_is_read_where_the_kind_is_unknown() -> None:

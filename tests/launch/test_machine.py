@@ -37,3 +37,49 @@ def test_the_build_of_torch(version: str, expected: dict[str, object]) -> None:
 
 def test_builds_that_differ_decide_nothing() -> None:
     assert values(setting("package", "torch", "2.5+cpu"), setting("package", "torch", "2.5+cu121")) == {}
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ((64,), {"host.memlock_limited": True}),
+        (("unlimited",), {"host.memlock_limited": False}),
+        ((64, "unlimited"), {}),
+        ((), {}),
+    ],
+)
+def test_limit_of_locked_memory(limits: tuple[str | int, ...], expected: dict[str, object]) -> None:
+    assert values(*(setting("environment", "limit.locked_memory", one) for one in limits)) == expected
+
+
+REASONS = ("sw_power_cap", "hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
+
+
+@pytest.mark.parametrize(
+    ("active", "shown", "expected"),
+    [
+        (("hw_slowdown", "hw_thermal_slowdown"), REASONS, {"gpu.throttle": "thermal"}),
+        (("hw_slowdown",), REASONS, {"gpu.throttle": "hw_slowdown"}),
+        (("hw_slowdown", "hw_power_brake_slowdown"), REASONS, {"gpu.throttle": "power"}),
+        ((), REASONS, {"gpu.throttle": "none"}),
+        ((), REASONS[:3], {}),
+        ((), (), {}),
+    ],
+)
+def test_reason_of_a_slowdown(active: tuple[str, ...], shown: tuple[str, ...], expected: dict[str, object]) -> None:
+    assert values(*(setting("environment", f"gpu.slowdown.{one}", one in active) for one in shown)) == expected
+
+
+@pytest.mark.parametrize(
+    ("used", "on", "expected"),
+    [
+        ((30, 10, 11), (0, 1, 2), {"memory.gpu0_excess": True}),
+        ((12, 10, 11), (0, 1, 2), {"memory.gpu0_excess": False}),
+        ((30, 10, 11), (0, 1), {}),
+        ((30,), (0,), {}),
+    ],
+)
+def test_gpu_0_holds_more_than_the_others(used: tuple[int, ...], on: tuple[int, ...], expected: dict[str, object]) -> None:
+    memory = [setting("environment", f"gpu.{index}.memory_used_bytes", size) for index, size in enumerate(used)]
+    processes = [setting("environment", f"gpu.{index}.process.77", 5) for index in on]
+    assert values(*memory, *processes) == expected

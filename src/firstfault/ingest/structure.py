@@ -150,6 +150,18 @@ def _printed(lines: Sequence[Line], ctx: Context) -> Structure:
     return Structure(settings=read_printed(lines, ctx))
 
 
+def _limits(lines: Sequence[Line], ctx: Context) -> Structure:
+    from firstfault.ingest.limits import read_limits
+
+    return Structure(settings=read_limits(lines, ctx))
+
+
+def _batch_shapes(lines: Sequence[Line], ctx: Context) -> Structure:
+    from firstfault.ingest.batch_shapes import read_batch_shapes
+
+    return Structure(settings=read_batch_shapes(lines, ctx))
+
+
 def _vitals(lines: Sequence[Line], ctx: Context) -> Structure:
     from firstfault.ingest.vitals import read_vitals
 
@@ -211,14 +223,29 @@ _VALUES = _Reader(
     ),
 )
 _TRACEBACKS, _DUMPS, _COMMAND, _ENVIRONMENT = (_Reader(read) for read in (_tracebacks, _dumps, _command, _environment))
+_LIMITS = _Reader(_limits, ("locked memory", "locked-in-memory", "ulimit -l", "slowdown", "power cap"))
+_BATCH_SHAPES = _Reader(_batch_shapes, ("vocab_size", "input_ids", "total_size"))
+_SIZES = (_LIMITS, _BATCH_SHAPES)
 _MEMORY = (_Reader(_memory_series, ("rss", "resident", "mem", "allocated")), _Reader(_process_tables, ("ppid",)))
-_PRINTED = (_TRACEBACKS, _FAILURE_BLOCKS, _EXITS, _KERNEL, _SCHEDULER, _DUMPS, _COMMAND, _ENVIRONMENT, _VALUES, *_MEMORY)
+_PRINTED = (
+    _TRACEBACKS,
+    _FAILURE_BLOCKS,
+    _EXITS,
+    _KERNEL,
+    _SCHEDULER,
+    _DUMPS,
+    _COMMAND,
+    _ENVIRONMENT,
+    _VALUES,
+    *_MEMORY,
+    *_SIZES,
+)
 _READERS: dict[SourceKind, tuple[_Reader, ...]] = {
     "log": _PRINTED,
     "unknown": _PRINTED,
     "command": (_COMMAND,),
-    "environment": (_ENVIRONMENT, _DUMPS),
-    "nvidia_smi": (_ENVIRONMENT,),
+    "environment": (_ENVIRONMENT, _DUMPS, _LIMITS),
+    "nvidia_smi": (_ENVIRONMENT, _LIMITS),
     "vitals": (_Reader(_vitals),),
     "kernel": (_KERNEL,),
     "slurm": (_SCHEDULER,),

@@ -24,11 +24,13 @@ _MAX_COMMAND = 2000
 
 
 def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
-    """Facts of the launch plan and of nn.DataParallel."""
+    """Facts of the launch plan, the machine and nn.DataParallel."""
     yield from _command(scope)
+    from firstfault.launch.machine import machine_facts
     from firstfault.launch.processes import plan_facts
 
-    for fact in plan_facts(tuple(scope.settings()), at=scope.event.span if scope.event else None):
+    settings = tuple(scope.settings())
+    for fact in (*plan_facts(settings, at=scope.event.span if scope.event else None), *machine_facts(settings)):
         facts.add(fact)
         yield fact
     for fact in (*_script(scope), *_dataparallel(scope, facts)):

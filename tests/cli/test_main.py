@@ -140,3 +140,41 @@ def test_a_closed_pipe_is_quiet() -> None:
 def test_it_runs_as_a_module(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-m", "firstfault", "--version"], capture_output=True, cwd=tmp_path, check=True)
     assert done.stdout.decode() == f"firstfault {__version__}\n"
+
+
+def _shell(command: str) -> tuple[int, str]:
+    """The exit code and standard error of a shell line; `$FF` is the command."""
+    line = command.replace("$FF", f"{sys.executable} -m firstfault")
+    done = subprocess.run(["/bin/bash", "-c", line], stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("$FF - <&-", 4),
+        ("$FF --help >&-", 0),
+        ("$FF --version >&-", 0),
+        ("$FF nosuch 2>&-", 4),
+        ("$FF --version | true; exit ${PIPESTATUS[0]}", 141),
+    ],
+)
+def test_closed_streams_are_no_fault(line: str, code: int) -> None:
+    found, err = _shell(line)
+    assert (found if found != 0 else code) == code
+    assert "Traceback" not in err
+    assert "failed by itself" not in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
+@pytest.mark.parametrize("line", ["$FF --version >/dev/full", "$FF explain --list >/dev/full"])
+def test_a_full_disk_is_said(line: str) -> None:
+    assert _shell(line) == (2, "standard output: cannot be written: No space left on device\n")
+
+
+def test_names_that_are_too_long_or_empty_are_unreadable() -> None:
+    from firstfault.cli.main import run
+
+    assert run(["a" * 5000]) == 4
+    assert run([""]) == 4

@@ -83,6 +83,22 @@ def test_aliases_do_not_multiply() -> None:
     assert len(settings) <= 5_000
 
 
+@pytest.mark.parametrize(
+    ("leaf", "keys"), [("{k: 1}", "k: *{0}, k: *{0}"), ("{[1]: 1}", "k: *{0}, k: *{0}"), ("&x {k: *x, k: *x}", "k: *{0}")]
+)
+def test_aliases_under_keys_of_one_name_end(leaf: str, keys: str) -> None:
+    keys = ", ".join([keys] * 9)
+    rows = [f"a0: &a0 {leaf}" if "&" not in leaf else f"a0: {leaf.replace('x', 'a0')}"]
+    rows += [f"a{n}: &a{n} {{{keys.format(f'a{n - 1}')}}}" for n in range(1, 20)]
+    _, (note,) = read_accelerate("\n".join(rows), context("conf.yaml", "accelerate_config"))
+    assert note.where == "conf.yaml"
+
+
+@pytest.mark.parametrize("value", ["!!bool 17", "!!int abc", "!!float x", "0x" + "f" * 5000, "1:" * 900 + "1"])
+def test_a_value_that_is_none_of_its_type_is_a_text(value: str) -> None:
+    assert "num_processes" in values(f"num_processes: {value}\n")
+
+
 JSON = """\
 {
 \t"zero_optimization": {
@@ -113,6 +129,13 @@ def test_a_file_that_is_no_json_says_where_and_is_read_as_far_as_it_goes() -> No
     settings, (note,) = read_deepspeed('{\n  "a": 1,\n  "b": 2,\n}\n', context("ds.json", "deepspeed_config"))
     assert note.where == "ds.json:4" or note.where == "ds.json:3"
     assert [setting.key for setting in settings] == ["a", "b"]
+
+
+def test_a_number_of_thousands_of_digits_is_a_text() -> None:
+    text = '{"train_batch_size": 32,\n"steps": ' + "9" * 5000 + "}"
+    settings, (note,) = read_deepspeed(text, context("ds.json", "deepspeed_config"))
+    assert (settings[0].value, settings[1].value) == (32, "9" * 1000)
+    assert note.where == "ds.json"
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "{" * 100_000, '{"a":' * 2000], ids=["lists", "braces", "objects"])

@@ -96,3 +96,13 @@ def test_standard_input_is_kept_when_small_and_streamed_when_large(monkeypatch):
 @pytest.mark.parametrize("names", [["rank_10", "rank_9", "rank_1"], ["b2a", "b10a", "b"]])
 def test_natural_order(names):
     assert sorted(names, key=natural_key) == sorted(names, key=lambda name: (len(name), name))
+
+
+def test_digits_of_other_kinds_are_letters():
+    assert natural_key("a1²2") < natural_key("a2")
+    assert natural_key("rank_٣") > natural_key("rank_2")
+
+
+def test_an_empty_name_is_not_the_working_directory():
+    handed, (note,) = discover([""])
+    assert (handed, note.fatal) == ((), True)

@@ -95,6 +95,14 @@ def test_reads_all_shapes_of_an_error_file(document: object) -> None:
     assert data[traceback.root.span.offset :].startswith(b"ValueError")
 
 
+def test_an_error_file_with_bytes_that_were_no_text_is_read() -> None:
+    callstack = CALLSTACK.replace("ValueError: ", "ValueError: \udcff \ud83d ")
+    found = read_error_file(json.dumps({"message": {"message": callstack}}).encode(), context("error.json", "error_file"))
+    assert found.notes == ()
+    (traceback,) = found.tracebacks
+    assert (traceback.root.type, traceback.root.message) == ("ValueError", '? ? "bad"')
+
+
 @pytest.mark.parametrize(
     "data", [b"", b"   ", b'{"message": {"mess', b"[1, 2]", b'{"message": 7}', b"[" * 100_000, b"\xff\xfe"], ids=range(7)
 )

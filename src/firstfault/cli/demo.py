@@ -38,13 +38,14 @@ def demo(name: str | None, list_all: bool, keep: Path | None, width: int | None,
     screen = find_screen(width=width, color=color, ascii_only=ascii_only)
     about = index[name]
     write(f"example: {about.get('title', name)}\nmade:    {about.get('made', 'bundled')}\n$ firstfault diagnose {name}\n")
-    before = Path.cwd()
+    before = _here()
     # The paths in the answer are then those of the example, not of the installation.
     os.chdir(folder)
     try:
         show([name], named=[name], facts={}, form="terminal", output=None, patch=False, screen=screen)
     finally:
-        os.chdir(before)
+        if before is not None:
+            os.chdir(before)
     write(f"files: {folder / name}{'' if keep else ' (copy them: --keep DIR)'}\n")
     # What failed is the example, not the demonstration: a script that goes on after it must not stop here.
     return 0
@@ -59,6 +60,13 @@ def find_examples() -> tuple[Path, dict[str, dict[str, Any]]]:
         if index.is_file():
             return folder, tomllib.loads(index.read_text(encoding="utf-8"))
     raise UsageError("this installation has no examples", hint="Reinstall firstfault.")
+
+
+def _here() -> Path | None:
+    try:
+        return Path.cwd()
+    except OSError:  # the folder was deleted
+        return None
 
 
 def _copied(source: Path, target: Path) -> Path:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
-from pathlib import Path
 
 import click
 
@@ -59,7 +59,7 @@ def all_options() -> frozenset[str]:
 
 def _refuse_mistyped_command(word: str) -> None:
     """A first word that is no file but nearly a command is a slip of the keyboard, not an unreadable input."""
-    if not word.isidentifier() or Path(word).exists():
+    if not word.isidentifier() or os.access(word, os.F_OK):
         return
     from difflib import get_close_matches
 

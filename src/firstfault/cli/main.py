@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from firstfault.version import __version__
@@ -16,8 +18,10 @@ if TYPE_CHECKING:
 OWN_FAULT = 70
 INTERRUPTED = 130
 CLOSED_PIPE = 141
+NO_ROOM = 2
 TRACEBACK_OPTION = "--traceback"
 TRACEBACK_VARIABLE = "FIRSTFAULT_TRACEBACK"
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 ISSUES = "the issue tracker of firstfault"
 
 
@@ -31,25 +35,41 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str]) -> int:
     """The exit code of a command line: see the table in `--help`."""
     arguments, wants_traceback = _without_traceback_option(arguments)
-    if list(arguments) == ["--version"]:
-        # Nothing is imported for this.
-        print(f"firstfault {__version__}")
-        return 0
+    _open_closed_streams()
     try:
         code = _invoke(arguments)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # What is still buffered must not raise a second time when Python closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return CLOSED_PIPE
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            _drop_output()
+            _say(f"standard output: cannot be written: {error.strerror}")
+            return NO_ROOM
         return _report(error, wants_traceback)
 
 
+def _open_closed_streams() -> None:
+    # A service or `<&-` may start a program without them; Python has None there then.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
+
+
+def _drop_output() -> None:
+    # What is still buffered must not raise a second time when Python closes the stream.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _invoke(arguments: Sequence[str]) -> int:
+    if list(arguments) == ["--version"]:
+        # Nothing is imported for this.
+        print(f"firstfault {__version__}")
+        return 0
     if _are_inputs(arguments):
         from firstfault.cli.answer import answer
 
@@ -116,7 +136,8 @@ def _say(text: str) -> None:
     from firstfault.render import safe
 
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
-    print(safe.block(text).encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
+    with suppress(OSError):  # a full disk behind standard error: the exit code still tells
+        print(safe.block(text).encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
 
 
 def _without_traceback_option(arguments: Sequence[str]) -> tuple[list[str], bool]:

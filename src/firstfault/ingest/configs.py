@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 
 MAX_CONFIG_CHARS = 64 << 10
 MAX_SETTINGS = 5_000
+MAX_VISITS = 20_000
+"""Keys that are looked at: an alias repeats what it stands for, and keys of one name hide how often."""
 MAX_DEPTH = 16
 MAX_BRACKETS = 64
 MAX_VALUE_CHARS = 1_000
+MAX_WHOLE = 1 << 100
 
 _BRACKETS = lazy_pattern(r"[\[\]{}]")
 
@@ -43,6 +46,9 @@ def read_deepspeed(text: str, ctx: Context) -> Reading:
         return (), (Note(ctx.source.path, "not read: nested too deeply"),)
     except json.JSONDecodeError as error:
         problem = Note(f"{ctx.source.path}:{_line(ctx, error.lineno - 1)}", f"not JSON: {error.msg}")
+    except ValueError as error:
+        # A number of more than 4,300 digits.
+        problem = Note(ctx.source.path, f"read in part: {error}")
     # JSON is YAML, whose parser gives lines, but for tabs; a tab is as long as the blank that replaces it.
     settings, notes = _read(text.replace("\t", " "), ctx, "deepspeed", _json_scalar, text)
     return settings, ((problem,) if problem else notes)
@@ -75,7 +81,8 @@ def _read(text: str, ctx: Context, family: str, scalar: Callable[[Any], Scalar],
     rows = original.split("\n")
     starts = _line_starts(rows)
     settings: dict[str, Setting] = {}
-    for key, value_node in _leaves(root, "", 0, yaml):
+    visits = iter(range(MAX_VISITS))
+    for key, value_node in _leaves(root, "", 0, yaml, visits):
         if len(settings) >= MAX_SETTINGS:
             return tuple(settings.values()), (Note(ctx.source.path, f"only the first {MAX_SETTINGS} settings were read"),)
         key_node, node = value_node
@@ -88,6 +95,8 @@ def _read(text: str, ctx: Context, family: str, scalar: Callable[[Any], Scalar],
             text=rows[min(row, len(rows) - 1)].rstrip("\r")[:MAX_VALUE_CHARS],
             source_id=ctx.source_id,
         )
+    if next(visits, None) is None:
+        return tuple(settings.values()), (Note(ctx.source.path, f"only the first {MAX_VISITS} keys were read"),)
     return tuple(settings.values()), ()
 
 
@@ -112,14 +121,19 @@ def _line_starts(rows: list[str]) -> list[int]:
     return starts
 
 
-def _leaves(node: Any, prefix: str, depth: int, yaml: Any) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """Key and value nodes below a mapping; a later key of the same name wins, as in the programs that read the file."""
+def _leaves(node: Any, prefix: str, depth: int, yaml: Any, visits: Iterator[int]) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """Key and value nodes below a mapping; a later key of the same name wins, as in the programs that read the file.
+
+    Every key costs one of `visits`: when they are used up, the rest is left out.
+    """
     for key_node, value_node in node.value:
+        if next(visits, None) is None:
+            return
         if not isinstance(key_node, yaml.ScalarNode):
             continue
         key = f"{prefix}{key_node.value[:200]}"
         if isinstance(value_node, yaml.MappingNode) and value_node.value and depth < MAX_DEPTH:
-            yield from _leaves(value_node, f"{key}.", depth + 1, yaml)
+            yield from _leaves(value_node, f"{key}.", depth + 1, yaml, visits)
         else:
             yield key, (key_node, value_node)
 
@@ -144,9 +158,9 @@ def _yaml_scalar(node: yaml.ScalarNode) -> Scalar:
     if kind in ("bool", "int", "float"):
         try:
             value = yaml.constructor.SafeConstructor().construct_object(node)
-        except (yaml.YAMLError, ValueError, OverflowError):
+        except (yaml.YAMLError, LookupError, ValueError, OverflowError):
             return text
-        return value if isinstance(value, (bool, int, float)) else text
+        return value if isinstance(value, (bool, int, float)) and _is_counted(value) else text
     return text
 
 
@@ -160,4 +174,9 @@ def _json_scalar(node: yaml.ScalarNode) -> Scalar:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return value if isinstance(value, (bool, int, float)) or value is None else text
+    return value if value is None or (isinstance(value, (bool, int, float)) and _is_counted(value)) else text
+
+
+def _is_counted(value: float) -> bool:
+    """False for a whole number that no program counts so far: it would not even become a float."""
+    return isinstance(value, float) or abs(value) < MAX_WHOLE

@@ -54,6 +54,10 @@ def discover(inputs: Sequence[str | Path], *, stdin: BinaryIO | None = None) -> 
             found.extend(_read_stdin(stdin, notes))
             continue
         before = len(found)
+        if not str(item):
+            # It would mean the working directory, which nobody who types `"$LOG"` wants.
+            notes.append(Note('""', "the name of an input is empty", fatal=True))
+            continue
         path = Path(item)
         for file, info in _files(path, notes):
             identity = (info.st_dev, info.st_ino)
@@ -65,7 +69,7 @@ def discover(inputs: Sequence[str | Path], *, stdin: BinaryIO | None = None) -> 
                 notes.append(Note(str(item), f"more than {MAX_FILES} files: the rest was not read"))
                 break
             found.append(Handed(path=file.as_posix(), location=file, size_bytes=info.st_size))
-        if len(found) == before and path.is_dir():
+        if len(found) == before and _is_folder(path):
             notes.append(
                 Note(str(item), "the folder holds no file that could be a log, a configuration or a command", fatal=True)
             )
@@ -76,7 +80,7 @@ def discover(inputs: Sequence[str | Path], *, stdin: BinaryIO | None = None) -> 
 
 def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
     """A sort key under which `rank_2` comes before `rank_10`."""
-    return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", text) if part)
+    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", text) if part)
 
 
 def _read_stdin(stdin: BinaryIO | None, notes: list[Note]) -> Iterator[Handed]:
@@ -136,6 +140,13 @@ def _files_below(
             notes.append(Note(str(path), f"is a {_kind_of(info.st_mode)}, not a file: not read"))
         elif not entry.name.lower().endswith(_NEVER_TEXT):
             yield path, info
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _kind_of(mode: int) -> str:

@@ -10,7 +10,7 @@ from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import Place
 
 _FRAME = lazy_pattern(r"\s*File \"[^\"]+\", line \d+")
-_LISTED = lazy_pattern(r"\s*[│|]?\s*(?:❱\s*\d+ |\d+ ?)[│|]|\s*-+> *\d+ |\s{2,}\d+ {2,}\S")
+_LISTED = lazy_pattern(r"\s*(?:[│|]\s*)?(?:❱\s*\d+ |\d+ ?)[│|]|\s*-+> *\d+ |\s{2,}\d+ {2,}\S")
 _TRACED = lazy_pattern(r"\++ \S", needs="+")
 
 _Stream = tuple[int | None, int | None, int | None, str | None]

@@ -118,8 +118,8 @@ def read_error_file(data: bytes, ctx: Context) -> ErrorFile:
     if not data.strip():
         return _unreadable(ctx, "error file is empty: the worker ended while writing it")
     try:
-        document = msgspec.json.decode(data[:MAX_ERROR_FILE_BYTES])
-    except (msgspec.DecodeError, RecursionError) as error:
+        document = _decoded(data[:MAX_ERROR_FILE_BYTES])
+    except (ValueError, RecursionError) as error:
         return _unreadable(ctx, f"error file is not readable: {error}")
     message = document.get("message") if isinstance(document, dict) else None
     extra = message.get("extraInfo") if isinstance(message, dict) else None
@@ -127,9 +127,22 @@ def read_error_file(data: bytes, ctx: Context) -> ErrorFile:
     text = extra.get("py_callstack") or (message.get("message") if isinstance(message, dict) else message)
     if not isinstance(text, str):
         return _unreadable(ctx, "error file has no message")
+    text = text.encode("utf-8", "replace").decode()
     place = msgspec.structs.replace(ctx.place, time=_time(extra.get("timestamp"), document.get("timestamp")) or ctx.place.time)
     lines = _lines_of(text, data, place)
     return ErrorFile(place=place, lines=lines, tracebacks=read_tracebacks(lines, ctx))
+
+
+def _decoded(data: bytes) -> Any:
+    r"""The document. Python writes a byte that was no text as half of a pair (`\udcff`), which JSON proper refuses."""
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        if b"\\ud" not in data.lower():
+            raise
+    import json
+
+    return json.loads(data)
 
 
 def _unreadable(ctx: Context, what: str) -> ErrorFile:

@@ -48,7 +48,9 @@ def _own(scope: Scope, exits: list[ProcessExit]) -> list[ProcessExit]:
         return []
     pid = scope.event.place.pid
     found = [exit_ for exit_ in exits if exit_.place.rank is not None and exit_.place.rank == scope.rank]
-    found += [exit_ for exit_ in exits if pid is not None and exit_.place.pid == pid and exit_ not in found]
+    if pid is not None:
+        of_process = (exit_ for exit_ in exits if exit_.place.pid == pid)
+        found += [exit_ for exit_ in of_process if exit_.place.rank is None or exit_.place.rank != scope.rank]
     if not found and scope.rank is None:
         found = [exit_ for exit_ in exits if exit_.span == scope.event.span]
     return found

@@ -26,7 +26,9 @@ from firstfault.engine.derive import (
     process,
     run,
     script,
+    shapes,
     storage,
+    weights,
 )
 from firstfault.engine.derive.scope import Scope
 from firstfault.model.fact import Fact, FactSet
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 _MODULES = (
     *(fault, frames, cuda, host, events, run, launch, nodes, script, plan),
     *(memory, kernel_log, process, data, storage, checkpoint, batches, calls, collective),
+    *(shapes, weights),
 )
 
 PRODUCES: frozenset[str] = frozenset(name for module in _MODULES for name in module.PRODUCES)

@@ -174,3 +174,26 @@ def test_an_attempt_before_that_failed_while_writing_is_remembered(name, failed)
     scope.event, scope.attempt = after.events[-1], 1
     names = {fact.name: fact.value for fact in checkpoint.derive(scope, FactSet())}
     assert names.get("ckpt.writer_failed") is failed
+
+
+@pytest.mark.parametrize(
+    ("frames", "setting", "expected"),
+    [
+        ((lib("torch/distributed/fsdp/_state_dict_utils.py", "_full_pre_state_dict_hook"),), None, True),
+        ((lib("torch/distributed/fsdp/_state_dict_utils.py", "_sharded_pre_state_dict_hook"),), "FULL_STATE_DICT", False),
+        ((TRAINER_SAVE, SAVE), "FULL_STATE_DICT", True),
+        ((TRAINER_SAVE, SAVE), "SHARDED_STATE_DICT", False),
+        ((TRAINER_SAVE, SAVE), "LOCAL_STATE_DICT", None),
+        ((TRAINER_SAVE, SAVE), None, None),
+        # Only while a checkpoint is written is anything gathered.
+        ((), "FULL_STATE_DICT", None),
+    ],
+)
+def test_state_dict_that_is_gathered(frames, setting, expected):
+    bundle = world(1, crash(MAIN, *frames))
+    key, span = "fsdp_config.fsdp_state_dict_type", SourceSpan("fsdp.yaml", 3, 40)
+    made = () if setting is None else (Setting(family="accelerate", key=key, value=setting, span=span, text=setting),)
+    report = msgspec.structs.replace(bundle.reports[-1], settings=made)
+    found = align(msgspec.structs.replace(bundle, reports=(*bundle.reports[:-1], report)))
+    facts = derive(found, attribute(found, causal()), pack_of())
+    assert facts.value("ckpt.full_state_dict") is expected

@@ -27,6 +27,7 @@ from firstfault.engine.derive import (
     run,
     script,
     shapes,
+    skips,
     storage,
     weights,
 )
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 _MODULES = (
     *(fault, frames, cuda, host, events, run, launch, nodes, script, plan),
     *(memory, kernel_log, process, data, storage, checkpoint, batches, calls, collective),
-    *(shapes, weights),
+    *(shapes, weights, skips),
 )
 
 PRODUCES: frozenset[str] = frozenset(name for module in _MODULES for name in module.PRODUCES)

@@ -21,7 +21,12 @@ PRODUCES = (
     "ckpt.file_complete",
     "ckpt.first_bytes",
     "ckpt.writer_failed",
+    "ckpt.full_state_dict",
 )
+_FULL_FRAMES = frozenset({"_full_pre_state_dict_hook", "_full_post_state_dict_hook"})
+_SHARDED_FRAMES = frozenset({"_sharded_pre_state_dict_hook", "_sharded_post_state_dict_hook"})
+_STATE_DICT_KEYS = frozenset({"fsdp_config.fsdp_state_dict_type", "--fsdp_state_dict_type"})
+_STATE_DICTS = {"FULL_STATE_DICT": True, "SHARDED_STATE_DICT": False}
 
 _SITES = {"ckpt_load": "load", "ckpt_save": "save"}
 _WRITER_EVENTS = frozenset({"ckpt.write_failed", "ckpt.shared_tensors", "ckpt.meta_parameters"})
@@ -76,6 +81,8 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
     if scope.event is None:
         return
     operation = _operation(scope, facts)
+    saves = operation == "save" or facts.value("fault.stage") == "save"
+    yield from _full_state_dict(scope, saves=saves)
     if operation is not None:
         yield _fact(scope, "ckpt.operation", operation, "frames and message")
     if operation == "load" or scope.attribution.fault_class == "checkpoint_error":
@@ -88,6 +95,21 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
         block = scope.block
         if operation == "load" and block is not None and block.type.endswith("JSONDecodeError"):
             yield _fact(scope, "ckpt.file_complete", value=False, origin="a state file that is no JSON")
+
+
+def _full_state_dict(scope: Scope, *, saves: bool) -> Iterator[Fact]:
+    """What the frames of FSDP gather, else what its configuration asks for while a checkpoint is written."""
+    name = "ckpt.full_state_dict"
+    for frame in reversed(scope.frames):
+        if frame.function in _FULL_FRAMES | _SHARDED_FRAMES and is_library(frame.path):
+            full = frame.function in _FULL_FRAMES
+            yield Fact(name=name, value=full, origin=f"frame {frame.function}", spans=(frame.span,))
+            return
+    found = {str(one.value): one for one in scope.settings() if one.key in _STATE_DICT_KEYS}
+    value = _STATE_DICTS.get(next(iter(found))) if saves and len(found) == 1 else None
+    if value is not None:
+        setting = next(iter(found.values()))
+        yield Fact(name=name, value=value, origin=setting.key, spans=(setting.span,))
 
 
 def _fact(scope: Scope, name: str, value: str | bool, origin: str) -> Fact:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from firstfault.engine.recovery import is_finish
 from firstfault.model.fact import Fact
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ PRODUCES = (
     "fault.rank_silent",
     "fault.rank_has_log",
     "run.finished",
+    "fault.recovered",
+    "exit.after_work",
 )
 _OWN_PRIORS = frozenset({"initiating", "either"})
 # Raised in a rank by something outside it: never an exception of its own.
@@ -54,6 +57,27 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
         yield Fact(name="fault.rank_has_log", value=complete, origin=origin, spans=spans, basis="derived")
     if attribution.finished:
         yield Fact(name="run.finished", value=True, origin="an end-of-training line", basis="derived")
+    survived = attribution.recovered
+    if not attribution.initiating and survived:
+        shown = tuple(event.span for event in survived[:3])
+        yield Fact(name="fault.recovered", value=True, origin="the run went on", spans=shown, basis="derived")
+    if attribution.initiating:
+        yield from _after_work(scope)
+
+
+def _after_work(scope: Scope) -> Iterator[Fact]:
+    """True where the run's own end line stands above the failure, in the same source."""
+    event = scope.event
+    if event is None:
+        return
+    for end in scope.events():
+        above = end.source_id == event.source_id and end.span.offset < event.span.offset
+        if above and is_finish(end) and (end.place.rank is None or end.place.rank == event.place.rank):
+            spans = (end.span, event.span)
+            yield Fact(
+                name="exit.after_work", value=True, origin="the end of training stands above", spans=spans, basis="derived"
+            )
+            return
 
 
 def own_exceptions(scope: Scope) -> dict[int | str, Event]:

@@ -10,9 +10,9 @@ from engine.runs import facts_of
 from firstfault.model.span import SourceSpan
 
 
-def skipping(skips, steps, rank=None):
+def skipping(skips, steps, rank=None, of=None):
     """A log with a progress line, `skips` skipped steps, and a progress line `steps` later."""
-    log = Log("run.log").steps(1)
+    log = Log("run.log", rank=of).steps(1)
     for _ in range(skips):
         log.note("num.step_skipped", rank=rank)
     last = log.lines + 1
@@ -32,4 +32,4 @@ def test_every_step_between_two_progress_lines_was_skipped(skips, steps, expecte
 
 
 def test_skips_of_another_rank_do_not_count():
-    assert skipping(30, 30, rank=3).value("num.consecutive_skips") is None
+    assert skipping(30, 30, rank=3, of=0).value("num.consecutive_skips") is None

@@ -42,4 +42,5 @@ def _between(series: Progress, skips: list[Event]) -> list[Event]:
     first, last = series.first_span, series.last_span
     if first is None or last is None:
         return []
-    return [event for event in skips if first.offset < event.span.offset < last.offset and event.place.rank == series.rank]
+    mine = (event for event in skips if event.place.rank in (None, series.rank))
+    return [event for event in mine if first.offset < event.span.offset < last.offset]

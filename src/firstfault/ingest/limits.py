@@ -11,14 +11,14 @@ from firstfault.model.fact import Setting
 
 MAX_SETTINGS = 2_000
 
-WORDS = ("locked memory", "locked-in-memory", "ulimit -l", "slowdown", "power cap")
+WORDS = ("locked memory", "locked-in-memory", "ulimit ", "slowdown", "power cap")
 
 # `ulimit -a` of bash and zsh, and /proc/PID/limits: the soft limit is the one in force.
 _LOCKED = lazy_pattern(
     r"(?i)^\s*(?:-l: |max )?locked[- ](?:in[- ])?memory\s.*?(?<![\w.])"
     r"(?P<value>unlimited|\d{1,19})\b(?:\s+(?:unlimited|\d+)\s+bytes)?\s*$"
 )
-_ASKED = lazy_pattern(r"(?:^|[\s;&])ulimit (?:-S )?-l\s*$", needs="ulimit -l")
+_ASKED = lazy_pattern(r"(?:^|[\s;&])ulimit (?:-S )?-l\s*$", needs="ulimit ")
 _ANSWER = lazy_pattern(r"^\s*(?P<value>unlimited|\d{1,19})\s*$")
 _REASON = lazy_pattern(
     r"^\s*(?P<reason>HW Slowdown|HW Thermal Slowdown|HW Power Brake Slowdown|SW Thermal Slowdown|SW Power Cap)\s*:\s*"
@@ -38,7 +38,9 @@ def read_limits(lines: Sequence[Line], ctx: Context) -> tuple[Setting, ...]:
         asked = _ASKED.search(text) is not None
         if locked:
             value = locked["value"].lower()
-            found.append(_setting("limit.locked_memory", int(value) if value.isdigit() else value, line, ctx))
+            found.append(
+                _setting("limit.locked_memory", int(value) if value.isdecimal() and len(value) < 19 else value, line, ctx)
+            )
         elif reason := _REASON.match(text):
             key = reason["reason"].lower().replace(" ", "_")
             found.append(_setting(f"gpu.slowdown.{key}", reason["state"] == "Active", line, ctx))

@@ -223,7 +223,7 @@ _VALUES = _Reader(
     ),
 )
 _TRACEBACKS, _DUMPS, _COMMAND, _ENVIRONMENT = (_Reader(read) for read in (_tracebacks, _dumps, _command, _environment))
-_LIMITS = _Reader(_limits, ("locked memory", "locked-in-memory", "ulimit -l", "slowdown", "power cap"))
+_LIMITS = _Reader(_limits, ("locked memory", "locked-in-memory", "ulimit ", "slowdown", "power cap"))
 _BATCH_SHAPES = _Reader(_batch_shapes, ("vocab_size", "input_ids", "total_size"))
 _SIZES = (_LIMITS, _BATCH_SHAPES)
 _MEMORY = (_Reader(_memory_series, ("rss", "resident", "mem", "allocated")), _Reader(_process_tables, ("ppid",)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from statistics import median
 
 from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import Fact, Setting
@@ -86,7 +85,7 @@ def _gpu0_excess(settings: Sequence[Setting]) -> Iterator[Fact]:
     if first is None or not others:
         return
     spans = (first.span, *(one.span for index, one in used.items() if index))[:3]
-    if int(str(first.value)) <= _EXCESS * median(others):
+    if int(str(first.value)) <= _EXCESS * _median(others):
         yield Fact(name="memory.gpu0_excess", value=False, origin="memory in use on each GPU", spans=spans, basis="derived")
     elif any(found == set(used) for found in devices.values()):
         origin = "memory in use on each GPU, and one process on all of them"
@@ -99,3 +98,10 @@ def _build_kind(version: str) -> str:
     if local.startswith("cpu"):
         return "cpu"
     return "cuda" if local.startswith("cu") else ""
+
+
+def _median(values: Sequence[int]) -> float:
+    """The middle value; importing `statistics` for it would cost as much as a reader."""
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return float(ordered[half]) if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2

@@ -51,7 +51,10 @@ def parse_size(text: str) -> int:
     unit = found[2].lower() or "b"
     if unit not in _BYTE_UNITS:
         raise ValueError(f"unknown unit of size: {text!r}")
-    return round(float(found[1]) * _BYTE_UNITS[unit])
+    size = float(found[1]) * _BYTE_UNITS[unit]
+    if size == float("inf"):
+        raise ValueError("too many digits for a size")
+    return round(size)
 
 
 def format_size(size_bytes: float) -> str:

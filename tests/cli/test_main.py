@@ -178,3 +178,10 @@ def test_names_that_are_too_long_or_empty_are_unreadable() -> None:
 
     assert run(["a" * 5000]) == 4
     assert run([""]) == 4
+
+
+def test_a_size_of_hundreds_of_digits_is_no_size(tmp_path: Path) -> None:
+    from firstfault.cli.main import run
+
+    (tmp_path / "run.log").write_text("hello\n")
+    assert run([str(tmp_path / "run.log"), "--fact", f"oom.request_bytes={'9' * 500}GiB"]) == 2

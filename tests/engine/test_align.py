@@ -151,3 +151,7 @@ def test_an_ignored_traceback_that_was_cut_raises_nothing():
     for ignored, count in ((True, 0), (False, 1)):
         log.tracebacks[0] = msgspec.structs.replace(log.tracebacks[0], blocks=(cut,), ignored=ignored)
         assert len(aligned(1, log).events) == count
+
+
+def test_an_absurd_rank_counts_no_world():
+    assert aligned(2, Log("a.log", rank=1).fault("device_oom"), Log("b.log", rank=10**9).fault("device_oom")).world_size == 2

@@ -94,6 +94,25 @@ def test_file_without_final_newline_still_applies(tmp_path):
     assert (tmp_path / "conf" / "run.yaml").read_text().endswith("num_processes: 4")
 
 
+def test_git_applies_the_diff_of_a_file_with_odd_line_ends(tmp_path):
+    text = "a: 1 # \f\u2028 x\ry\r\nb: 2\r\nnum_processes: 8\r\n"
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/run.yaml").write_bytes(text.encode())
+    made = patch([Change("accelerate", "num_processes", "4")], config(text, "accelerate", "num_processes", 3))
+    assert made is not None and made.applies
+    subprocess.run(["git", "apply", "-"], input=made.diff.encode(), cwd=tmp_path, check=True)
+    assert (tmp_path / "conf/run.yaml").read_bytes() == text.replace("8", "4").encode()
+
+
+@pytest.mark.parametrize("path", ["-", "a\nb.yaml", "a\x1b.yaml"])
+def test_what_no_diff_can_name_is_not_applied(path):
+    made = patch(
+        [Change("accelerate", "num_processes", "4")],
+        config("num_processes: 8\n", "accelerate", "num_processes", 1, path=path),
+    )
+    assert made is not None and not made.applies
+
+
 def test_part_of_a_paste_is_shown_but_not_applied():
     text = YAML
     setting = Setting(family="accelerate", key="num_processes", value=1, span=SourceSpan("post.md", 13, 0), text="x")

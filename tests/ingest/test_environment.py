@@ -127,3 +127,8 @@ def test_reads_the_list_and_the_queries() -> None:
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "GPU 0: \n", "index, memory.used\nx, y, z\n,,,\n", "| 0 |\n"])
 def test_odd_text_is_survived(text: str) -> None:
     read(text, "nvidia_smi")
+
+
+@pytest.mark.parametrize("size", ["50..5 GB", "9" * 400 + " GB", "1.2.3.4 GiB"])
+def test_a_size_that_is_none_is_left_out(size: str) -> None:
+    assert read(f"- System RAM: {size}\n", "log") == {}

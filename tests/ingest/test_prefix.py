@@ -137,3 +137,14 @@ def test_a_hostile_line_costs_little():
     for line in ("[" * 200_000, "1" * 200_000, "[PG 0 " + "x " * 100_000, " " * 200_000, "a." * 100_000, "[rank1]:" * 50_000):
         parse_prefix(line)
         rank_key(line.encode())
+
+
+@pytest.mark.parametrize("digits", ["9" * 5000, "9" * 30])
+def test_absurd_numbers_name_nobody(digits):
+    for line in (
+        f"E1104 08:41:17.402000 {digits} torch/elastic/api.py:869] x",
+        f"[PG 0 Rank {digits}] x",
+        f"[rank{digits}]: x",
+    ):
+        place = parse_prefix(line).place
+        assert (place.rank, place.pid) == (None, None)

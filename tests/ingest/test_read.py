@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
@@ -343,6 +344,30 @@ def test_what_is_no_text_says_so(data, kind):
     report = only(data)
     assert report.source.kind == kind
     assert report.notes[0].fatal
+
+
+def test_holes_of_any_size_hide_nothing(tmp_path):
+    hole = b"\0" * 200_000
+    (event,) = only(hole + traceback("RuntimeError", OOM).encode() + hole).events
+    assert event.span.offset > len(hole)
+    report = only(hole)
+    assert (report.source.kind, report.notes[0].fatal) == ("empty", True)
+
+
+def test_wide_text_that_is_none_says_so():
+    assert any(note.fatal for note in only("hello\n".encode("utf-32")).notes)
+
+
+@pytest.mark.parametrize(
+    "data",
+    ["\ufeff{}".format, lambda text: text.encode("utf-16"), lambda text: gzip.compress(text.encode())],
+    ids=["mark", "utf-16", "gzip"],
+)
+def test_a_text_that_lies_otherwise_in_its_file_is_not_kept_for_fixes(data):
+    text = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_processes: 4\n"
+    assert only(text, "default.yaml").text == text
+    report = only(data(text), "default.yaml")
+    assert (report.text, len(report.settings)) == (None, 3)
 
 
 @settings(max_examples=150, deadline=None)

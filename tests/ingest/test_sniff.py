@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstfault.ingest.sniff import sniff
+from firstfault.ingest.sniff import SAMPLE_BYTES, sniff
 
 ACCELERATE = (
     b"compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nfsdp_config:\n  fsdp_offload_params: true\nnum_processes: 4\n"
@@ -56,6 +56,8 @@ TRACEBACK = b'Traceback (most recent call last):\n  File "/x/train.py", line 3, 
         ("log", "slurm-1.out", b"JobId=1 Partition=x\n" + TRACEBACK),
         ("log", "x.txt", b"\xef\xbb\xbf" + TRACEBACK),
         ("log", "rotated.txt", b"\0" * 5000 + TRACEBACK),
+        ("log", "rotated.log", b"\0" * SAMPLE_BYTES),
+        ("log", "cut.txt", TRACEBACK + b"\0" * 60_000),
         ("prose", "q.txt", b"My training hangs at the first step. Is our network broken?\n"),
         ("unknown", "recipe.yaml", b"base_model: ./mdl\nload_in_4bit: true\nadapter: qlora\n"),
         ("unknown", "x.txt", b"shm 64M 61M 3.1M 96% /dev/shm\n"),

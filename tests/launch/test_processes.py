@@ -130,3 +130,9 @@ def test_the_last_command_before_the_event_counts() -> None:
     settings = read_command(lines("$ torchrun --nproc_per_node 2 a.py\nerror\n$ python a.py\nfine\n"), context("out.log"))
     found = {fact.name: fact.value for fact in plan_facts(settings, at=SourceSpan("out.log", 2, 36))}
     assert (found["launch.starter"], found["launch.processes"]) == ("torchrun", 2)
+
+
+@pytest.mark.parametrize("count", ["²", "--2", "9" * 5000])
+def test_a_count_that_is_no_number_plans_nothing(count: str) -> None:
+    assert "launch.processes" not in values(f"torchrun --nproc_per_node {count} t.py")
+    values(f"srun --gpus-per-node {count} python t.py")

@@ -256,7 +256,7 @@ def _unseen(aligned: Aligned, nodes: Iterable[Fault]) -> bool:
     combined = any(
         len(report.ranks) > 1 or report.exits for report in aligned.bundle.reports if report.source.place.rank is None
     )
-    return not combined and bool(set(range(world)) - seen)
+    return not combined and any(rank not in seen for rank in range(world))
 
 
 def _ranks_of(faults: Iterable[Fault]) -> set[int]:

@@ -44,7 +44,7 @@ def patch(changes: Sequence[Change], bundle: Bundle) -> Patch | None:
     for report in bundle.reports:
         if report.text is None:
             continue
-        lines = report.text.splitlines(keepends=True)
+        lines = _rows(report.text)
         if all(_make(change, lines, report) for change in changes):
             after = "".join(lines)
             if after != report.text:
@@ -124,12 +124,25 @@ def _diff(report: SourceReport, after: str) -> Patch:
     import difflib
 
     path = _path_for_git(report.source.path)
-    before_lines = (report.text or "").splitlines(keepends=True)
-    produced = difflib.unified_diff(before_lines, after.splitlines(keepends=True), f"a/{path}", f"b/{path}")
+    produced = difflib.unified_diff(_rows(report.text or ""), _rows(after), f"a/{path}", f"b/{path}")
     text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in produced)
     # A part of a paste is no file of its own: the diff shows the change, but there is nothing to apply it to.
-    applies = report.source.first_line == 1 and report.source.first_offset == 0 and "#" not in report.source.id
+    # Nor can a file of such a name stand in a diff, or what came through a pipe be changed.
+    applies = (
+        report.source.first_line == 1
+        and report.source.first_offset == 0
+        and "#" not in report.source.id
+        and report.source.path != "-"
+        and path.isprintable()
+    )
     return Patch(path=report.source.path, diff=text, applies=applies)
+
+
+def _rows(text: str) -> list[str]:
+    r"""The lines as git counts them, each with its end: neither a form feed nor a lone `\r` ends one."""
+    rows = [f"{row}\n" for row in text.split("\n")]
+    rows[-1] = rows[-1][:-1]
+    return rows if rows[-1] else rows[:-1]
 
 
 def _path_for_git(path: str) -> str:

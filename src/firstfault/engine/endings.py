@@ -99,8 +99,10 @@ def _left_early(exits: Sequence[ProcessExit], events: Sequence[Event], ranks: Ra
     if world is None or not seen or any(event.place.rank is None for event in (*told, *seen)):
         return []
     accounted = {event.place.rank for event in (*told, *seen)}
+    if not told or (world - len(accounted)) * 2 > world:
+        return []
     missing = sorted(set(range(world)) - accounted)
-    if not told or not missing or len(missing) * 2 > world:
+    if not missing or len(missing) * 2 > world:
         return []
     witness = next((found for found in exits if found.reporter in _LAUNCHERS and not found.by_launcher), None)
     return [] if witness is None else [_event_of_absence(witness, rank, ranks, len(missing)) for rank in missing]

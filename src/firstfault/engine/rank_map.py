@@ -237,7 +237,7 @@ def _world_size(bundle: Bundle, places: Iterable[Place], nodes: int | None) -> i
     started = _started_here(bundle) if (nodes or 1) == 1 else 0
     if not sizes and not started:
         return None
-    highest = max((place.rank for place in places if place.rank is not None), default=-1)
+    highest = max((place.rank for place in places if place.rank is not None and place.rank < MAX_RANKS), default=-1)
     return max(*sizes, started, highest + 1)
 
 

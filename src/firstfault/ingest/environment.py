@@ -31,9 +31,10 @@ _TRAINING_VARIABLE = lazy_pattern(
     r"|(?:RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|LD_LIBRARY_PATH|LD_PRELOAD)\Z"
 )
 _RAM = lazy_pattern(
-    r"^\s*(?:- )?(?:System RAM|[Hh]ost (?:ram|RAM|memory)|Total (?:RAM|memory))\s*:?\s+(?P<size>\d[\d.]*\s?[KMGT]i?B)\b"
+    r"^\s*(?:- )?(?:System RAM|[Hh]ost (?:ram|RAM|memory)|Total (?:RAM|memory))\s*:?\s+"
+    r"(?P<size>\d{1,15}(?:\.\d{1,9})?\s?[KMGT]i?B)\b"
 )
-_FREE = lazy_pattern(r"^Mem:\s+(?P<size>\d[\d.]*[KMGT]i)\s", needs="Mem:")
+_FREE = lazy_pattern(r"^Mem:\s+(?P<size>\d{1,15}(?:\.\d{1,9})?[KMGT]i)\s", needs="Mem:")
 _GPU_TIMES = lazy_pattern(
     r"(?:^|\s)(?P<count>\d{1,3})\s?x\s+(?P<name>(?:NVIDIA|Tesla|GeForce|Quadro|AMD Instinct)\b[^,(]{0,60})"
 )

@@ -11,6 +11,7 @@ from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import Place, ProcessExit
 
 MAX_EXITS = 10_000
+MAX_LIST_ITEM_CHARS = 20
 MAX_TASKS = 65_536
 MAX_TEXT_CHARS = 500
 
@@ -36,7 +37,7 @@ def code_of_shell(code: int) -> int:
 
 def code_of_signal(name: str) -> int | None:
     """-9 for `SIGKILL`, `Killed` or `9`; None for anything unknown."""
-    if name.isdigit():
+    if name.isdecimal() and len(name) < 10:
         return -int(name)
     if name.lower() in _SIGNAL_TEXTS:
         return _SIGNAL_TEXTS[name.lower()]
@@ -272,7 +273,7 @@ def _task_numbers(text: str) -> tuple[int, ...]:
     numbers: list[int] = []
     for part in text.replace(" ", "").split(","):
         first, _, last = part.partition("-")
-        if not first.isdigit() or (last and not last.isdigit()):
+        if not first.isdecimal() or (last and not last.isdecimal()) or len(part) > MAX_LIST_ITEM_CHARS:
             continue
         start, stop = int(first), int(last or first)
         if stop - start + len(numbers) >= MAX_TASKS:

@@ -138,7 +138,7 @@ class _Pods:
             if self._open:
                 self._reason = value
             self._state(value, self._pod or "", "", line)
-        elif name == "exitcode" and value.isdigit() and len(value) < 6:
+        elif name == "exitcode" and value.isdecimal() and len(value) < 6:
             self._ended = (code_of_shell(int(value)), line)
         elif name in ("finished", "finishedat"):
             self._time = _time(value)

@@ -96,8 +96,8 @@ class _Gpus:
     def _csv_row(self, values: list[str], line: Line) -> None:
         row = dict(zip(self.columns, values, strict=False))
         uuid = row.get("gpu_uuid") or row.get("uuid") or ""
-        index = int(row["index"]) if row.get("index", "").isdigit() and len(row["index"]) < 4 else self._uuids.get(uuid)
-        if row.get("pid", "").isdigit():
+        index = int(row["index"]) if row.get("index", "").isdecimal() and len(row["index"]) < 4 else self._uuids.get(uuid)
+        if row.get("pid", "").isdecimal() and len(row["pid"]) < 10:
             used = _size(row.get("used_gpu_memory") or row.get("used_memory") or "")
             self._process(uuid if index is None else index, int(row["pid"]), used, line)
             return
@@ -146,6 +146,6 @@ class _Gpus:
 def _size(text: str) -> int | None:
     """Bytes of `611 MiB`, or of a bare number under `nounits` (MiB)."""
     try:
-        return int(text) << 20 if text.isdigit() else parse_size(text)
+        return int(text) << 20 if text.isdecimal() and len(text) < 10 else parse_size(text)
     except ValueError:
         return None

@@ -66,6 +66,11 @@ class Opened(io.RawIOBase):
             filled += len(taken)
         return filled
 
+    @property
+    def converted(self) -> bool:
+        """True if the file was packed, or is text of another encoding."""
+        return self._unpacker is not None or self._decoder is not None or self.head.startswith(codecs.BOM_UTF8)
+
     def close(self) -> None:
         """Close the file below too."""
         if not self.closed:

@@ -21,6 +21,7 @@ A `LineTemplate` is a prefix of the user's own choice.
 
 _MAX_STACK = 10
 _MAX_PID = 1 << 22
+_MAX_DIGITS = 18
 
 _RANK_KEY = lazy_pattern(
     rb"(?:\x1b\[[0-9;]*m|\[[A-Za-z][\w.-]{0,30}/[^\]]{0,200}\] |[A-Za-z_]*\d{0,4}: (?=\[)|\[[A-Za-z_]+\d{1,6}\]:(?=\[rank)"
@@ -63,14 +64,15 @@ class _Found:
         return Place(rank=self.rank, local_rank=self.local_rank, host=self.host, pid=self.pid, time=self.time)
 
     def set_rank(self, digits: str) -> None:
-        self.rank = int(digits)
+        if len(digits) <= _MAX_DIGITS:
+            self.rank = int(digits)
 
     def set_host(self, name: str) -> None:
         self.host = self.host or name
 
     def set_pid(self, digits: str) -> None:
         # Old torch headers print a thread id of 15 digits where newer ones print the process.
-        if int(digits) < _MAX_PID:
+        if len(digits) <= _MAX_DIGITS and int(digits) < _MAX_PID:
             self.pid = int(digits)
 
 

@@ -62,6 +62,8 @@ def read_source(handed: Handed, pack: Pack, scanner: Scanner, template: LineTemp
             scan = scanner.scan(opened, rank_of=rank_of)  # type: ignore[arg-type]  # a raw stream reads like a binary one
         except OSError as error:
             return [_unread(handed, kind, f"cannot be read: {error.strerror or error}")]
+    if scan.nul_bytes and scan.nul_bytes == scan.size_bytes:
+        return [_unread(handed, "empty", "holds nothing but zeros")]
     return _Input(handed, opened, scan, pack, template).reports(kind)
 
 
@@ -71,7 +73,7 @@ def _unread(handed: Handed, kind: SourceKind, what: str) -> SourceReport:
 
 
 def _without_text(handed: Handed, opened: Opened, kind: SourceKind) -> SourceReport:
-    if opened.notes:
+    if any(note.fatal for note in opened.notes):
         return replace(_unread(handed, kind, ""), notes=tuple(opened.notes))
     return _unread(handed, kind, "is empty" if kind == "empty" else "is not text: not read")
 
@@ -145,7 +147,7 @@ class _Input:
             )
         if part.echo and part.stop - part.start > len(data):
             notes.append(Note(source.path, "is too large for a configuration or a command: not read"))
-        kept = text if text is not None and part.stop - part.start <= KEPT_TEXT_BYTES else None
+        kept = text if part.stop - part.start <= KEPT_TEXT_BYTES and self._is_as_it_lies() else None
         return replace(report, text=kept, notes=tuple(notes))
 
     def _label(self, part: Part) -> Label:
@@ -211,6 +213,10 @@ class _Input:
             if chosen is not None:
                 stretches.append(lines_of(chosen, self._place, label))
         return stretches
+
+    def _is_as_it_lies(self) -> bool:
+        """False if the file holds other bytes than were read: no change of the text would fit it."""
+        return not self._opened.converted and not self._scan.invalid_utf8 and not self._scan.nul_bytes
 
     def _text(self, part: Part, data: bytes) -> str | None:
         if not part.echo and part.kind not in _QUIET_KINDS:

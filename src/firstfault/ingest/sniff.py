@@ -14,6 +14,7 @@ SAMPLE_BYTES = 64 << 10
 MAX_SAMPLE_LINES = 400
 _NO_CONTROLS = bytes({*range(256)} - {*range(32)} | {*b"\t\n\r\x1b\x08\x0c\x07\x00"})
 
+_HOLE = lazy_pattern(rb"\A\0+|\0{16,}")
 _DEEPSPEED_KEYS = lazy_pattern(
     r'"(?:zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|gradient_accumulation_steps)"\s*:'
 )
@@ -72,6 +73,11 @@ class Sample:
         """The non-empty lines, at most 400."""
         return [line for line in re.split(r"[\r\n]+", self.text) if line.strip()][:MAX_SAMPLE_LINES]
 
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing stands in it. Behind a hole that fills the whole sample the text may still come."""
+        return not self.text.replace("\0", "").strip() and not (b"\0" in self.data and len(self.data) == SAMPLE_BYTES)
+
     @cached_property
     def printed(self) -> list[bool]:
         """For each of the lines, whether a program printed it."""
@@ -117,8 +123,8 @@ def structured_kind(name: str, head: bytes) -> SourceKind | None:
 
 
 def _is_binary(sample: Sample) -> bool:
-    # A log that was truncated while open begins with zeros.
-    data = sample.data.lstrip(b"\0")[:8192]
+    # A log that was truncated while open begins with zeros; one that a machine was writing when it went down ends with them.
+    data = _HOLE.sub(b"", sample.data)[:8192]
     if data.startswith((b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"SQLite format 3\0", b"%PDF-", b"\x80\x02}", b"\x80\x04\x95")):
         return True
     controls = len(data.translate(None, _NO_CONTROLS))
@@ -190,7 +196,7 @@ def _is_python(sample: Sample) -> bool:
 
 
 _BY_CONTENT: tuple[tuple[SourceKind, Callable[[Sample], bool]], ...] = (
-    ("empty", lambda sample: not sample.text.replace("\0", "").strip() and sample.name != "error.json"),
+    ("empty", lambda sample: sample.is_empty and sample.name != "error.json"),
     ("binary", _is_binary),
     ("error_file", lambda sample: bool(_ERROR_FILE.match(sample.text)) or sample.name == "error.json"),
     ("deepspeed_config", lambda sample: sample.text.lstrip().startswith("{") and bool(_DEEPSPEED_KEYS.search(sample.text))),

@@ -60,7 +60,7 @@ def _granted(launch: Launch) -> Value | None:
         parts = str(setting.value).split(",")[0].split(":")
         if key == "--gres" and parts[0] != "gpu":
             continue
-        if parts[-1].isdigit():
+        if parts[-1].isdecimal() and len(parts[-1]) < 10:
             return Value(int(parts[-1]), "GPUs that Slurm grants a node", (setting,))
         if parts == ["gpu"]:
             return Value(1, "GPUs that Slurm grants a node", (setting,))

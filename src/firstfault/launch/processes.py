@@ -144,7 +144,7 @@ def _deepspeed(launch: Launch, visible: Value | None) -> accelerate.Plan:
         value = Value(count, "--num_gpus", (asked,))
         return accelerate.Plan(path="elastic", processes=value, asked=value)
     if include is not None and str(include.value).startswith("localhost:") and "@" not in str(include.value):
-        slots = [slot for slot in str(include.value).removeprefix("localhost:").split(",") if slot.strip().isdigit()]
+        slots = [slot for slot in str(include.value).removeprefix("localhost:").split(",") if slot.strip().isdecimal()]
         value = Value(len(slots), "--include", (include,))
         return accelerate.Plan(path="elastic", processes=value, asked=value)
     limits = ("--include", "--exclude", "--hostfile", "-H", "--num_nodes", "-i", "-e")

@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import Setting
 from firstfault.model.span import SourceSpan
+
+_WHOLE = lazy_pattern(r"-?[0-9]{1,9}")
 
 Scalar = bool | int | float | str | None
 
@@ -90,7 +93,7 @@ def number(setting: Setting | None) -> int | None:
     if isinstance(value, bool) or value is None:
         return None
     text = str(value).strip()
-    return int(text) if text.lstrip("-").isdigit() and len(text) < 10 else None
+    return int(text) if _WHOLE.fullmatch(text) else None
 
 
 def basename(path: object) -> str:

@@ -110,7 +110,7 @@ def _per_node_start(settings: Sequence[Setting], facts: FactSet) -> Fact | None:
             rank = number(given)
             if given is not None and rank is not None:
                 ranks[rank] = given
-    if not isinstance(asked, int) or asked < 2 or set(ranks) != set(range(asked)):
+    if not isinstance(asked, int) or asked < 2 or len(ranks) != asked or set(ranks) != set(range(asked)):
         return None
     return _fact("launch.per_node_start", True, "one command for each node", tuple(ranks.values())[:8])
 

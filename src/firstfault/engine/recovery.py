@@ -8,6 +8,7 @@ from firstfault.engine.align import Aligned
 from firstfault.engine.classes import Fault
 from firstfault.engine.clocks import Clocks
 from firstfault.engine.endings import signal_of
+from firstfault.engine.reruns import earlier_runs
 from firstfault.engine.series import announced_totals, latest, training_series
 from firstfault.model.event import Event, Place, ProcessExit, Progress
 
@@ -39,6 +40,7 @@ def run_finished(aligned: Aligned) -> bool:
 def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fault]:
     """Faults after which the same rank went on, or its source shows a normal end.
 
+    What stands above a new launch at a shell prompt belongs to an earlier run: the last one is the one that is asked about.
     A stop from outside is also over when the job is started again below it and trains (a requeued job that appends to its log).
     A traceback is followed by progress also when a buffered stdout is written out at exit: then only a normal end, a later
     time or a further failure after that progress shows that the run survived.
@@ -47,7 +49,9 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fau
     training = training_series(aligned.progress, announced_totals(aligned.events))
     progress = {report.source.id: report.progress for report in aligned.bundle.reports}
     fresh = [event for event in aligned.events if event.name in _STARTS and _goes_on(event, progress.get(event.source_id, ()))]
-    failing = any(_is_bad(found) and not _is_past(found, finishes, fresh) for found in aligned.exits)
+    earlier = earlier_runs(aligned.bundle)
+    ended = [found for found in aligned.exits if found.source_id not in earlier]
+    failing = any(_is_bad(found) and not _is_past(found, finishes, fresh) for found in ended)
     last_own: dict[tuple[str, int | None], int] = {}
     for fault in faults:
         if not fault.is_exit and fault.tier > 1:
@@ -57,7 +61,7 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fau
     for fault in faults:
         event = fault.event
         over = (*(() if failing else finishes), *(fresh if fault.fault_class in _ENDS_LATER else ()))
-        if any(_follows(later, event) for later in over):
+        if event.source_id in earlier or any(_follows(later, event) for later in over):
             out.add(fault)
         elif not fault.is_exit and not fault.kernel:
             later = _progress_after(fault, progress.get(event.source_id, ()))

@@ -129,6 +129,6 @@ def test_odd_text_is_survived(text: str) -> None:
     read(text, "nvidia_smi")
 
 
-@pytest.mark.parametrize("size", ["50..5 GB", "9" * 400 + " GB", "1.2.3.4 GiB"])
+@pytest.mark.parametrize("size", ["50..5 GB", "٣ GB", "9" * 400 + " GB", "1.2.3.4 GiB"])
 def test_a_size_that_is_none_is_left_out(size: str) -> None:
     assert read(f"- System RAM: {size}\n", "log") == {}

@@ -32,9 +32,9 @@ _TRAINING_VARIABLE = lazy_pattern(
 )
 _RAM = lazy_pattern(
     r"^\s*(?:- )?(?:System RAM|[Hh]ost (?:ram|RAM|memory)|Total (?:RAM|memory))\s*:?\s+"
-    r"(?P<size>\d{1,15}(?:\.\d{1,9})?\s?[KMGT]i?B)\b"
+    r"(?P<size>[0-9]{1,15}(?:\.[0-9]{1,9})?\s?[KMGT]i?B)\b"
 )
-_FREE = lazy_pattern(r"^Mem:\s+(?P<size>\d{1,15}(?:\.\d{1,9})?[KMGT]i)\s", needs="Mem:")
+_FREE = lazy_pattern(r"^Mem:\s+(?P<size>[0-9]{1,15}(?:\.[0-9]{1,9})?[KMGT]i)\s", needs="Mem:")
 _GPU_TIMES = lazy_pattern(
     r"(?:^|\s)(?P<count>\d{1,3})\s?x\s+(?P<name>(?:NVIDIA|Tesla|GeForce|Quadro|AMD Instinct)\b[^,(]{0,60})"
 )

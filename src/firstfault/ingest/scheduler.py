@@ -37,10 +37,10 @@ _ACCOUNTING = lazy_pattern(
     r"\b(?P<state>COMPLETED|FAILED|TIMEOUT|PREEMPTED|NODE_FAIL|CANCELLED|OUT_OF_MEMORY|OUT_OF_ME|BOOT_FAIL|DEADLINE)\b"
     r"\+?(?: by \d+)?[ |]+(?P<code>\d{1,3}):(?P<signal>\d{1,3})(?![:\d])"
 )
-_MEMORY = lazy_pattern(r"(?:\bReqMem=|TRES=\S{0,200}?\bmem=)(?P<size>\d{1,15}(?:\.\d{1,9})?[KMGT])")
+_MEMORY = lazy_pattern(r"(?:\bReqMem=|TRES=\S{0,200}?\bmem=)(?P<size>[0-9]{1,15}(?:\.[0-9]{1,9})?[KMGT])")
 _CODES = lazy_pattern(r"(\d{1,3}):(\d{1,3})")
 _NODE = lazy_pattern(r"[A-Za-z][\w.-]{0,250}")
-_REQUESTED = lazy_pattern(r"(?P<size>\d{1,15}(?:\.\d{1,9})?[KMGT])(?P<unit>[nc]?)")
+_REQUESTED = lazy_pattern(r"(?P<size>[0-9]{1,15}(?:\.[0-9]{1,9})?[KMGT])(?P<unit>[nc]?)")
 _REASONS = {"TIME LIMIT": "time_limit", "PREEMPTION": "preemption", "NODE FAILURE": "node_failure"}
 _STATES = {
     "TIMEOUT": "time_limit",

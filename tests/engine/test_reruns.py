@@ -25,6 +25,8 @@ START = "user@node-1:~/proj$ python train.py\n"
         (START + FIRST + START + SECOND, None, "KeyError"),
         (START + FIRST + "user@node-1:~/proj$ nvidia-smi -L\n", None, "ZeroDivisionError"),
         (START + FIRST + START, None, "ZeroDivisionError"),
+        ("$ torchrun train.py\n" + FIRST + "$ python train.py\n" + DONE, None, "ZeroDivisionError"),
+        (FIRST + START + DONE, None, "ZeroDivisionError"),
         (FIRST + "I start it with\n\n```\npython train.py\n```\n" + "\n", None, "ZeroDivisionError"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Which parts of a terminal's text belong to an earlier run: a launch typed at a prompt below them began a new one."""
+"""Which parts of a terminal's text belong to an earlier run: the same launch typed at a prompt below them began a new one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Iterable
 from firstfault.ingest.linekind import prompt_command
 from firstfault.model.bundle import Bundle, SourceReport
 
+Launch = tuple[object, object]
+"""Launcher and script. Another launcher for the same script is no repetition: people compare what works with what does not."""
+
 
 def earlier_runs(bundle: Bundle) -> frozenset[str]:
-    """Ids of the sources whose run was started anew further down in the same file, and showed life there."""
+    """Ids of the sources whose run was started anew, alike, further down in the same file, and showed life there."""
     by_path: dict[str, list[SourceReport]] = {}
     for report in bundle.reports:
         by_path.setdefault(report.source.path, []).append(report)
@@ -17,24 +20,29 @@ def earlier_runs(bundle: Bundle) -> frozenset[str]:
 
 
 def _earlier(reports: Iterable[SourceReport]) -> set[str]:
-    """The parts of one file above its last launch at a prompt that is followed by a run."""
+    """The parts of one file that stand below a launch and above its repetition."""
+    parts_of: dict[Launch, list[str]] = {}
     earlier: set[str] = set()
-    above: list[str] = []
-    typed = False
+    launch: Launch | None = None
+    fresh = False
     for report in sorted(reports, key=lambda report: report.source.first_offset):
-        if _is_launch_at_a_prompt(report):
-            typed = True
-        elif typed and _shows_a_run(report):
-            earlier.update(above)
-            above, typed = [], False
-        if not typed:
-            above.append(report.source.id)
+        typed = _launch_at_a_prompt(report)
+        if typed is not None:
+            launch, fresh = typed, True
+        elif launch is not None:
+            if fresh and _shows_a_run(report):
+                earlier.update(parts_of.pop(launch, ()))
+                fresh = False
+            parts_of.setdefault(launch, []).append(report.source.id)
     return earlier
 
 
-def _is_launch_at_a_prompt(report: SourceReport) -> bool:
-    launches = [setting for setting in report.settings if setting.family == "command" and setting.key == "launcher"]
-    return report.source.kind == "command" and any(prompt_command(setting.text.strip()) is not None for setting in launches)
+def _launch_at_a_prompt(report: SourceReport) -> Launch | None:
+    words = {setting.key: setting for setting in report.settings if setting.family == "command"}
+    launcher = words.get("launcher")
+    if report.source.kind != "command" or launcher is None or prompt_command(launcher.text.strip()) is None:
+        return None
+    return launcher.value, words["script"].value if "script" in words else None
 
 
 def _shows_a_run(report: SourceReport) -> bool:

@@ -10,6 +10,8 @@ from engine.runs import Stated, entry, pack_of, spec, told, when
 from firstfault.engine.attribute import Attribution
 from firstfault.engine.match import walk
 from firstfault.knowledge.schema import Signal
+from firstfault.model.event import Event
+from firstfault.model.span import SourceSpan
 
 OOM = 'fault.class == "device_oom"'
 
@@ -239,3 +241,12 @@ def test_reporter_is_not_established_while_a_why_is_open():
     why = entry("why", ["unknown"], "oom")
     found, path = reach(pack_of(ROOT, reporter, why), *facts)
     assert (found.verdict, path) == ("likely", ("oom", "reporter"))
+
+
+def test_competing_failure_keeps_an_answer_from_being_established():
+    facts = (told("oom.phase", "optimizer"), told("oom.consumer", "optimizer_init"))
+    assert reach(PACK, *facts)[0].verdict == "established"
+    rival = Event(
+        name="x", signal="x", role="initiating", fault_class="python_exception", span=SourceSpan("run.log", 9, 900), text="x"
+    )
+    assert reach(PACK, *facts, independent=(rival,))[0].verdict == "likely"

@@ -154,6 +154,12 @@ def test_prose_only_repeats():
     assert {fact.basis for fact in report.facts} == {"told"}
 
 
+@pytest.mark.parametrize("row", ["- If you see `{}` then restart.", "| `{}` | restart |", "12. `{}`: see the FAQ"])
+def test_inline_code_of_a_list_or_a_table_is_quoted(row):
+    text = row.format(f"RuntimeError: {OOM}")
+    assert all(not report.events for report in read(f"step 831/845 loss=2.408\n{text}\n"))
+
+
 def test_an_ignored_exception_is_quoted():
     text = "Exception ignored in: <function Pool.__del__ at 0x7f>\n" + traceback("OSError", "handle is closed")
     assert [event.quoted for event in only(text).events] == [True]

@@ -38,6 +38,7 @@ KEPT_TEXT_BYTES = 64 << 10
 """A configuration or command up to this size is kept as text, so that a fix can edit it."""
 _STARTS_INSIDE = lazy_pattern(rb"\s*(?:\[rank\d+\]: +)?(?:File \"[^\"\n]+\", line \d|\.\.\.|\xe2\x80\xa6|\[\.\.\.)")
 _SHOWS_TAIL = lazy_pattern(rb"(?:^|[|;&$] *)tail\b")
+_ITEM = lazy_pattern(r"\s*(?:[-*+] |\d{1,3}[.)] |\|)")
 _QUIET_KINDS = frozenset({"environment", "nvidia_smi"})
 
 
@@ -289,7 +290,12 @@ def _allowed(hits: Sequence[Hit], part: Part) -> list[Hit]:
         return []
     if part.kind in _QUIET_KINDS:
         return [hit for hit in hits if hit.signal.role == "context"]
-    return list(hits)
+    return [hit for hit in hits if not _is_quoted(hit)]
+
+
+def _is_quoted(hit: Hit) -> bool:
+    """True for a message in the inline code of a Markdown list or table: no program prints its errors so."""
+    return hit.text.count("`", 0, hit.start) % 2 == 1 and _ITEM.match(hit.text) is not None
 
 
 def _as_told(facts: Sequence[Fact], part: Part) -> list[Fact]:

@@ -39,6 +39,11 @@ KEPT_TEXT_BYTES = 64 << 10
 _STARTS_INSIDE = lazy_pattern(rb"\s*(?:\[rank\d+\]: +)?(?:File \"[^\"\n]+\", line \d|\.\.\.|\xe2\x80\xa6|\[\.\.\.)")
 _SHOWS_TAIL = lazy_pattern(rb"(?:^|[|;&$] *)tail\b")
 _ITEM = lazy_pattern(r"\s*(?:[-*+] |\d{1,3}[.)] |\|)")
+# Who speaks of himself or to somebody; a lone I is also the level of a log line, and `us` a unit.
+_SPEAKER = lazy_pattern(
+    r"\b(?:I (?=[a-z])|(?:[Ww]e|[Oo]ur|[Yy]ou|[Yy]our|[Mm]y|[Tt]hey|[Tt]heir|[Aa]nyone|[Aa]nybody|[Ss]omebody)\b)"
+)
+_RAISED = lazy_pattern(r"\b\w{1,80}(?:Error|Exception|Warning)\b")
 _QUIET_KINDS = frozenset({"environment", "nvidia_smi"})
 
 
@@ -294,8 +299,12 @@ def _allowed(hits: Sequence[Hit], part: Part) -> list[Hit]:
 
 
 def _is_quoted(hit: Hit) -> bool:
-    """True for a message in the inline code of a Markdown list or table: no program prints its errors so."""
-    return hit.text.count("`", 0, hit.start) % 2 == 1 and _ITEM.match(hit.text) is not None
+    """True for a message that a person repeats: no program prints one as inline code of a list, or behind words like `our`."""
+    in_code = hit.text.count("`", 0, hit.start) % 2 == 1 and _ITEM.match(hit.text) is not None
+    before = hit.text[: hit.start]
+    # The message itself may speak to its reader: what stands behind the name of its exception is its own.
+    raised = _RAISED.search(before)
+    return in_code or _SPEAKER.search(before, 0, raised.start() if raised else len(before)) is not None
 
 
 def _as_told(facts: Sequence[Fact], part: Part) -> list[Fact]:

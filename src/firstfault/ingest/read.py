@@ -295,16 +295,16 @@ def _allowed(hits: Sequence[Hit], part: Part) -> list[Hit]:
         return []
     if part.kind in _QUIET_KINDS:
         return [hit for hit in hits if hit.signal.role == "context"]
-    return [hit for hit in hits if not _is_quoted(hit)]
+    # Prose repeats whatever it says: its facts are told, its events never start a failure.
+    return list(hits) if part.kind == "prose" else [hit for hit in hits if not _is_quoted(hit)]
 
 
 def _is_quoted(hit: Hit) -> bool:
     """True for a message that a person repeats: no program prints one as inline code of a list, or behind words like `our`."""
     in_code = hit.text.count("`", 0, hit.start) % 2 == 1 and _ITEM.match(hit.text) is not None
-    before = hit.text[: hit.start]
-    # The message itself may speak to its reader: what stands behind the name of its exception is its own.
-    raised = _RAISED.search(before)
-    return in_code or _SPEAKER.search(before, 0, raised.start() if raised else len(before)) is not None
+    raised = _RAISED.search(hit.text, 0, hit.start)
+    # The message itself may speak to its reader: only what stands before the name of its exception is somebody's.
+    return in_code or (raised is not None and _SPEAKER.search(hit.text, 0, raised.start()) is not None)
 
 
 def _as_told(facts: Sequence[Fact], part: Part) -> list[Fact]:

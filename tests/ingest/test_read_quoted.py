@@ -16,10 +16,12 @@ MESSAGE = "RuntimeError: Expected to have finished reduction in the prior iterat
     [
         (f"Our alert rule greps for {MESSAGE} every night.", False),
         (f"We also look for {MESSAGE}", False),
+        (f"* {MESSAGE}", False),
+        (f"2. {MESSAGE}", False),
         (f"[rank1]: {MESSAGE} This error indicates that your module has parameters that were not used.", True),
         (f"2025-11-03 02:07:00,001 ERROR training failed: {MESSAGE}", True),
     ],
 )
-def test_message_behind_words_of_a_speaker_is_no_event(line, seen):
+def test_message_that_somebody_repeats_is_no_event(line, seen):
     found = investigate(gather_text(STEP + line + "\n", PACK, name="run.log"), PACK)
     assert (found.entry == "ddp-unused-parameters") is seen

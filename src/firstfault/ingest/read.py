@@ -43,6 +43,7 @@ _ITEM = lazy_pattern(r"\s*(?:[-*+] |\d{1,3}[.)] |\|)")
 _SPEAKER = lazy_pattern(
     r"\b(?:I (?=[a-z])|(?:[Ww]e|[Oo]ur|[Yy]ou|[Yy]our|[Mm]y|[Tt]hey|[Tt]heir|[Aa]nyone|[Aa]nybody|[Ss]omebody)\b)"
 )
+_BULLET = lazy_pattern(r"\s*(?:[-*+] |\d{1,3}[.)] )(?=[\w.]{1,80}(?:Error|Exception)\b)")
 _RAISED = lazy_pattern(r"\b\w{1,80}(?:Error|Exception|Warning)\b")
 _QUIET_KINDS = frozenset({"environment", "nvidia_smi"})
 
@@ -300,11 +301,15 @@ def _allowed(hits: Sequence[Hit], part: Part) -> list[Hit]:
 
 
 def _is_quoted(hit: Hit) -> bool:
-    """True for a message that a person repeats: no program prints one as inline code of a list, or behind words like `our`."""
+    """True for a message that a person repeats: no program prints one as a bullet or behind words like `our`."""
     in_code = hit.text.count("`", 0, hit.start) % 2 == 1 and _ITEM.match(hit.text) is not None
     raised = _RAISED.search(hit.text, 0, hit.start)
     # The message itself may speak to its reader: only what stands before the name of its exception is somebody's.
-    return in_code or (raised is not None and _SPEAKER.search(hit.text, 0, raised.start()) is not None)
+    return (
+        in_code
+        or _BULLET.match(hit.text) is not None
+        or (raised is not None and _SPEAKER.search(hit.text, 0, raised.start()) is not None)
+    )
 
 
 def _as_told(facts: Sequence[Fact], part: Part) -> list[Fact]:

@@ -1,4 +1,4 @@
-"""A diagnosis as JSON, and the schema of that JSON."""
+"""A diagnosis or a plan as JSON, and the schemas of that JSON."""
 
 from __future__ import annotations
 
@@ -9,27 +9,29 @@ import msgspec
 
 from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.diagnosis import SCHEMA, Diagnosis
+from firstfault.model.plan import PLAN_SCHEMA, Plan
 
 # The same value in JSON, but a terminal that shows the file cannot be driven by it.
 _UNSAFE = lazy_pattern("[\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]")
 _SURROGATE = lazy_pattern("[\ud800-\udfff]")
 
 
-def to_json(diagnosis: Diagnosis) -> bytes:
+def to_json(answer: Diagnosis | Plan) -> bytes:
     """One indented JSON object in UTF-8, ended by a line break; names of files that are not UTF-8 carry U+FFFD."""
     try:
-        compact = msgspec.json.encode(diagnosis)
+        compact = msgspec.json.encode(answer)
     except UnicodeEncodeError:
-        compact = msgspec.json.encode(_encodable(msgspec.to_builtins(diagnosis)))
+        compact = msgspec.json.encode(_encodable(msgspec.to_builtins(answer)))
     text = msgspec.json.format(compact, indent=2).decode()
     return _UNSAFE.sub(_escape, text).encode() + b"\n"
 
 
-def schema() -> dict[str, Any]:
+def schema(of: type[Diagnosis] | type[Plan] = Diagnosis) -> dict[str, Any]:
     """The JSON Schema (2020-12) of `to_json`."""
-    result = msgspec.json.schema(Diagnosis)
-    result["$defs"]["Diagnosis"]["properties"]["schema"] = {"const": SCHEMA}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": SCHEMA, **result}
+    name = PLAN_SCHEMA if of is Plan else SCHEMA
+    result = msgspec.json.schema(of)
+    result["$defs"][of.__name__]["properties"]["schema"] = {"const": name}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name, **result}
 
 
 def _encodable(value: Any) -> Any:

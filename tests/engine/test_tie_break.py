@@ -101,6 +101,25 @@ def test_two_ranks_that_name_each_other_decide_nothing():
     assert (found.rank, found.ranks, found.certainty) == (None, (0, 1), "undetermined")
 
 
+def test_shapes_that_are_listed_by_process_show_the_odd_one():
+    logs = rank_logs(4)
+    for log in logs:
+        log.fault("collective_mismatch", "shape mismatches")
+        for process in range(4):
+            log.fault(None, name="collective.process_shape", process=process, shape="[8, 17]" if process == 2 else "[8, 24]")
+    found = attributed(4, *logs)
+    assert (found.rank, found.relation) == (2, "one")
+
+
+def test_listed_shapes_of_two_kinds_on_two_ranks_each_decide_nothing():
+    logs = rank_logs(4)
+    for log in logs:
+        log.fault("collective_mismatch", "shape mismatches")
+        for process in range(4):
+            log.fault(None, name="collective.process_shape", process=process, shape=f"[8, {process // 2}]")
+    assert attributed(4, *logs).rank is None
+
+
 def test_position_decides_inside_one_rank_whatever_the_times():
     log = Log("rank-0.log", rank=0, host="a").fault("cuda_error", at=50).fault("storage_errno", at=40)
     assert attributed(1, log).fault_class == "cuda_error"

@@ -18,6 +18,7 @@ _WRAPPERS = frozenset({"wrapper", "inner", "decorate_context"})
 _CALL_CAPTURES = ("op", "numel_in", "numel_out")
 _SEQUENCES = ("seq",)
 _DUMP_SIGNAL = "collective.dump_signal"
+_PROCESS_SHAPE = "collective.process_shape"
 MIN_VOTERS = 3
 
 
@@ -51,6 +52,7 @@ def accuses(fault: Fault) -> bool:
 def odd_one_out(aligned: Aligned, faults: Iterable[Fault]) -> int | None:
     """The one rank whose collective differs from that of all others: by what it prints of it, by function, by sizes."""
     own: dict[int, str] = {}
+    listed = _listed_shapes(aligned.events)
     calls: dict[int, str] = {}
     sizes: dict[object, dict[int, str]] = {}
     for fault in faults:
@@ -65,11 +67,21 @@ def odd_one_out(aligned: Aligned, faults: Iterable[Fault]) -> int | None:
         signature = " ".join(str(fault.event.captures[key]) for key in _CALL_CAPTURES if key in fault.event.captures)
         if sequence is not None and signature:
             sizes.setdefault(sequence, {}).setdefault(fault.rank, signature)
-    for signatures in (own, calls, *(sizes[sequence] for sequence in sorted(sizes, key=str))):
+    for signatures in (own, listed, calls, *(sizes[sequence] for sequence in sorted(sizes, key=str))):
         found = minority(signatures)
         if found is not None:
             return found
     return None
+
+
+def _listed_shapes(events: Iterable[Event]) -> dict[int, str]:
+    """The shape that each process brought, where the text lists them all."""
+    shapes: dict[int, str] = {}
+    for event in events:
+        process = event.captures.get("process")
+        if event.name == _PROCESS_SHAPE and isinstance(process, int) and not event.quoted:
+            shapes.setdefault(process, str(event.captures.get("shape", "")).strip())
+    return shapes
 
 
 def never_entered(aligned: Aligned, attempt: int | None = None) -> dict[int, Event]:

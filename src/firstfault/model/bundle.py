@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from firstfault.model.collective import RankRecord
 from firstfault.model.event import Clock, Event, Place, ProcessExit, Progress, Traceback
 from firstfault.model.fact import Fact, Setting
 from firstfault.model.span import SourceSpan
@@ -22,6 +23,7 @@ SourceKind = Literal[
     "slurm",
     "kubernetes",
     "vitals",
+    "flight_recorder",
     "prose",
     "python",
     "binary",
@@ -83,7 +85,7 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of reading one source once. A pure function of the source's bytes and name.
 
     `text` is kept for small configs and commands only (a fix edits them); `ranks` are the global ranks whose lines stand in it.
-    `covers` is set for a kernel log whose silence means something.
+    `covers` is set for a kernel log whose silence means something. `records` say how far ranks are in their collectives.
     """
 
     source: Source
@@ -98,6 +100,7 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
     text: str | None = None
     notes: tuple[Note, ...] = ()
     covers: Coverage | None = None
+    records: tuple[RankRecord, ...] = ()
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):

@@ -400,3 +400,7 @@ _WORDS = st.sampled_from(
 def test_any_text_gives_a_reading(text):
     for fact in reading(text).facts:
         assert 1 <= fact.spans[0].line <= text.count("\n") + text.count("\r") + 1
+
+
+def test_conditional_expression_is_no_block():
+    assert facts("import sys\nrate = float(sys.argv[1]) if len(sys.argv) > 1 else 1e-4\n") is not None

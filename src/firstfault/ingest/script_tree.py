@@ -101,7 +101,7 @@ class Script:
         self.nodes: tuple[ast.AST, ...] = tuple(ast.walk(self.tree))
         self._parents = {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
         self._in_body = {
-            child for node in self.nodes if not isinstance(node, ast.Lambda) for child in getattr(node, "body", None) or ()
+            child for node in self.nodes if isinstance(body := getattr(node, "body", None), list) for child in body
         }
 
     @cached_property

@@ -27,7 +27,8 @@ def no_files(path: str) -> str | None:
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """The machine as far as it is known. `gpus` counts the physical GPUs, before CUDA_VISIBLE_DEVICES; None is unknown.
 
-    `cores` are physical CPU cores. `ports_in_use` are ports of this machine that somebody listens on.
+    `cores` are physical CPU cores, `cpus` the logical ones that a process may run on. `ports_in_use` are ports of
+    this machine that somebody listens on.
     """
 
     gpus: int | None = None
@@ -35,6 +36,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     driver: str | None = None
     bf16: bool = True
     cores: int | None = None
+    cpus: int | None = None
     ports_in_use: frozenset[int] = frozenset()
 
 

@@ -51,6 +51,10 @@ def align(bundle: Bundle) -> Aligned:
     exits = [_placed_exit(found, report, ranks) for report in bundle.reports for found in report.exits]
     tracebacks = dict(_placed_tracebacks(bundle, ranks))
     events += list(_cut_exceptions(bundle, events, tracebacks))
+    if any(report.stacks for report in bundle.reports):
+        from firstfault.engine.stack_votes import wait_events
+
+        events += list(wait_events(bundle, ranks))
     attempts = known_attempts(
         [*(e.place for e in events), *(x.place for x in exits), *(r.source.place for r in bundle.reports)]
     )

@@ -58,6 +58,9 @@ _LOG = lazy_pattern(
             ),
             *(r"During handling of the above", r"The above exception was", r"Exception (?:raised from|ignored in|in thread)"),
             *(r"Fatal Python error", r"\S+\.py:\d+: \w*Warning", r"[\w/.-]+\.(?:py|cpp|cc|cu|cuh|hpp|h):\d+:? "),
+            # stacks of live processes: py-spy, faulthandler, pystack
+            *(r"Process \d+: \S", r"Python v\d", r"(?:Current thread|Thread) (?:0x)?[0-9a-f]+ [(\[]", r"Parent Process \d+: "),
+            *(r" {4}\S.{0,300} \([^()\s]+(?::\d+)?\)$", r"Traceback for thread \d", r" {4}\((?:Python|C)\) File \""),
             # progress
             *(r"\s*\d{1,3}%\|?[ |]", r"[^|]{0,80}: +\d{1,3}%\|", r"\{'[\w/.-]+': ", r"\*{5} \w", r"wandb: "),
             *(r"(?:.{0,40}\W)?(?:step|iter|iteration|epoch|loss)\b[ =:\[]*\d", r"Loading (?:checkpoint|weights|extension)"),

@@ -184,6 +184,7 @@ class _Input:
             exits=structure.exits,
             progress=progress,
             settings=structure.settings,
+            stacks=structure.stacks,
             facts=(*_as_told(structure.facts, part), *facts),
             ends=ends_of(lines, events, structure.tracebacks) if part.kind in ("log", "unknown") else (),
             ranks=tuple(sorted(rank for rank in ranks if rank is not None)),

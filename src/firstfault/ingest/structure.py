@@ -12,17 +12,19 @@ from firstfault.ingest.lines import Line
 from firstfault.model.bundle import Note, SourceKind
 from firstfault.model.event import ProcessExit, Traceback
 from firstfault.model.fact import Fact, Setting
+from firstfault.model.stack import ProcessStack
 
 # The readers are imported where they are used: most sources need two or three of them.
 
 
 class Structure(msgspec.Struct, frozen=True, kw_only=True):
-    """Tracebacks, process ends, settings and facts of one source."""
+    """Tracebacks, process ends, settings, facts and stacks of one source."""
 
     tracebacks: tuple[Traceback, ...] = ()
     exits: tuple[ProcessExit, ...] = ()
     settings: tuple[Setting, ...] = ()
     facts: tuple[Fact, ...] = ()
+    stacks: tuple[ProcessStack, ...] = ()
     notes: tuple[Note, ...] = ()
 
 
@@ -65,6 +67,7 @@ def _joined(parts: Iterable[Structure]) -> Structure:
         exits=tuple(item for part in found for item in part.exits),
         settings=tuple(item for part in found for item in part.settings),
         facts=tuple(item for part in found for item in part.facts),
+        stacks=tuple(item for part in found for item in part.stacks),
         notes=tuple(item for part in found for item in part.notes),
     )
 
@@ -162,6 +165,12 @@ def _batch_shapes(lines: Sequence[Line], ctx: Context) -> Structure:
     return Structure(settings=read_batch_shapes(lines, ctx))
 
 
+def _stacks(lines: Sequence[Line], ctx: Context) -> Structure:
+    from firstfault.ingest.stacks import read_stacks
+
+    return Structure(stacks=read_stacks(lines, ctx))
+
+
 def _vitals(lines: Sequence[Line], ctx: Context) -> Structure:
     from firstfault.ingest.vitals import read_vitals
 
@@ -226,6 +235,10 @@ _TRACEBACKS, _DUMPS, _COMMAND, _ENVIRONMENT = (_Reader(read) for read in (_trace
 _LIMITS = _Reader(_limits, ("locked memory", "locked-in-memory", "ulimit ", "slowdown", "power cap"))
 _BATCH_SHAPES = _Reader(_batch_shapes, ("vocab_size", "input_ids", "total_size"))
 _SIZES = (_LIMITS, _BATCH_SHAPES)
+_STACKS = _Reader(
+    _stacks,
+    ("(most recent call first)", " (idle)", " (active", "traceback for thread ", "stack trace of the failed collective:"),
+)
 _MEMORY = (_Reader(_memory_series, ("rss", "resident", "mem", "allocated")), _Reader(_process_tables, ("ppid",)))
 _PRINTED = (
     _TRACEBACKS,
@@ -239,6 +252,7 @@ _PRINTED = (
     _VALUES,
     *_MEMORY,
     *_SIZES,
+    _STACKS,
 )
 _READERS: dict[SourceKind, tuple[_Reader, ...]] = {
     "log": _PRINTED,

@@ -10,6 +10,7 @@ from firstfault.model.collective import RankRecord
 from firstfault.model.event import Clock, Event, Place, ProcessExit, Progress, Traceback
 from firstfault.model.fact import Fact, Setting
 from firstfault.model.span import SourceSpan
+from firstfault.model.stack import ProcessStack
 
 SourceKind = Literal[
     "log",
@@ -85,7 +86,8 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of reading one source once. A pure function of the source's bytes and name.
 
     `text` is kept for small configs and commands only (a fix edits them); `ranks` are the global ranks whose lines stand in it.
-    `covers` is set for a kernel log whose silence means something. `records` say how far ranks are in their collectives.
+    `covers` is set for a kernel log whose silence means something. `records` say how far ranks are in their collectives,
+    `stacks` what processes were doing.
     """
 
     source: Source
@@ -101,6 +103,7 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[Note, ...] = ()
     covers: Coverage | None = None
     records: tuple[RankRecord, ...] = ()
+    stacks: tuple[ProcessStack, ...] = ()
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,6 +28,7 @@ from firstfault.engine.derive import (
     script,
     shapes,
     skips,
+    stacks,
     storage,
     weights,
 )
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 # The order matters where two modules make one fact (the first wins) or one uses another's.
 _MODULES = (
     *(fault, frames, cuda, host, events, run, launch, nodes, script, plan),
-    *(memory, kernel_log, process, data, storage, checkpoint, batches, calls, collective),
+    *(memory, kernel_log, process, data, storage, checkpoint, batches, stacks, calls, collective),
     *(shapes, weights, skips),
 )
 

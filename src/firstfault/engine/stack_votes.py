@@ -1,0 +1,205 @@
+"""What the stacks of many live processes say of a hang: who waits in a collective, and who stands elsewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from firstfault.engine.rank_map import RankMap
+from firstfault.lazy_pattern import lazy_pattern
+from firstfault.model.bundle import Bundle
+from firstfault.model.event import Event, Frame
+from firstfault.model.stack import ProcessStack
+
+WAIT_EVENT = "hang.waits_in_collective"
+MIN_VOTERS = 3
+_SEEN_LIVE = frozenset({"py-spy", "faulthandler", "pystack"})
+_INTO_PACKAGES = lazy_pattern(r"^.*/(?:site-packages|dist-packages|lib/python3[.\d]*)/")
+# Where a rank stands that waits for its peers: in a collective itself, or where Python meets the GPU that executes one.
+_COLLECTIVES = (
+    "torch/distributed/distributed_c10d.py",
+    "torch/distributed/_functional_collectives.py",
+    "torch/distributed/nn/",
+)
+_WRAPPERS = frozenset({"wrapper", "inner", "decorate_context"})
+_BEHIND_THE_GPU = (
+    ("torch/cuda/__init__.py", "synchronize"),
+    ("torch/cuda/streams.py", "synchronize"),
+    ("torch/autograd/graph.py", "_engine_run_backward"),
+)
+_NO_RANK = (
+    *("torch/distributed/run.py", "torch/distributed/launcher/", "torch/distributed/elastic/agent/"),
+    *("accelerate/commands/", "deepspeed/launcher/", "torch/_inductor/compile_worker/", "multiprocessing/resource_tracker.py"),
+)
+_DATA_WORKER = "torch/utils/data/_utils/worker.py"
+
+Key = tuple[int | None, str | None, int | None]
+"""A rank; where it is unknown, a host and a pid."""
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one rank's main thread stands. `call` is its collective, `gpu` where it waits for the device; else both empty.
+
+    `helpers` are the stacks of its data workers.
+    """
+
+    stack: ProcessStack
+    frames: tuple[Frame, ...]
+    call: str = ""
+    gpu: str = ""
+    helpers: tuple[ProcessStack, ...] = ()
+
+    @property
+    def site(self) -> tuple[str, int, str]:
+        """The innermost line of the script or of a library that led there: path, line, function."""
+        own = [frame for frame in self.frames if not _is_torch(frame)]
+        frame = own[-1] if own else self.frames[-1]
+        return package_path(frame.path), frame.line, frame.function
+
+
+class StackVote(msgspec.Struct, frozen=True, kw_only=True):
+    """`waiting` and `elsewhere` by process. Nobody stands elsewhere if the stacks do not decide.
+
+    `call` is the collective in which most wait; `differs` is true if those elsewhere wait as well, but in another call.
+    """
+
+    waiting: Mapping[Key, Standing]
+    elsewhere: Mapping[Key, Standing]
+    call: str = ""
+    differs: bool = False
+    moved: bool = False
+
+    @property
+    def seen(self) -> int:
+        """How many processes' stacks were read."""
+        return len(self.waiting) + len(self.elsewhere)
+
+
+def package_path(path: str) -> str:
+    """A frame's path from its package on, as py-spy prints it."""
+    return _INTO_PACKAGES.sub("", path.replace("\\", "/"))
+
+
+def vote_of_stacks(bundle: Bundle, ranks: RankMap, attempt: int | None = None) -> StackVote:
+    """Compare where the main threads of all ranks stand, each by its latest stack."""
+    series = _series(bundle, ranks, attempt)
+    latest = {key: standings[-1] for key, standings in series.items()}
+    if _has_moved(series):
+        return StackVote(waiting=latest, elsewhere={}, moved=True)
+    calls = {key: standing.call for key, standing in latest.items() if standing.call}
+    if calls:
+        return _by_call(latest, calls)
+    gpu = {key: standing for key, standing in latest.items() if standing.gpu}
+    if len(gpu) >= MIN_VOTERS - 1 and 0 < len(latest) - len(gpu) < len(gpu):
+        # All that is seen of a stream of NCCL kernels is who waits for the device.
+        return StackVote(waiting=gpu, elsewhere={k: s for k, s in latest.items() if k not in gpu})
+    return StackVote(waiting=latest, elsewhere={})
+
+
+def wait_events(bundle: Bundle, ranks: RankMap) -> Iterator[Event]:
+    """A wait for each process that stands in a collective, where another one is seen to stand elsewhere."""
+    vote = vote_of_stacks(bundle, ranks)
+    if not vote.elsewhere:
+        return
+    for standing in vote.waiting.values():
+        main = standing.stack.main
+        if main is not None:
+            path, line, function = standing.site
+            where = standing.call or standing.gpu
+            yield Event(
+                name=WAIT_EVENT,
+                signal="",
+                role="collateral",
+                fault_class="collective_timeout",
+                span=standing.frames[-1].span,
+                text=f"waits in {where} called by {function} ({path}:{line})",
+                place=standing.stack.place,
+                source_id=standing.stack.source_id,
+            )
+
+
+def _by_call(latest: Mapping[Key, Standing], calls: Mapping[Key, str]) -> StackVote:
+    # Who waits for the device may have entered a collective on it: neither a suspect nor a witness of another one.
+    outside = {key: standing for key, standing in latest.items() if not standing.call and not standing.gpu}
+    waiting = {key: standing for key, standing in latest.items() if key not in outside}
+    counted = Counter(calls.values()).most_common(2)
+    if outside:
+        fits = len(outside) < len(waiting) or len(latest) == MIN_VOTERS - 1
+        return StackVote(waiting=waiting, elsewhere=outside if fits else {}, call=counted[0][0])
+    if len(counted) == 2 and len(calls) >= MIN_VOTERS and counted[0][1] > counted[1][1]:
+        odd = {key: latest[key] for key, call in calls.items() if call != counted[0][0]}
+        if len(odd) == 1:
+            rest = {key: standing for key, standing in latest.items() if key not in odd}
+            return StackVote(waiting=rest, elsewhere=odd, call=counted[0][0], differs=True)
+    return StackVote(waiting=waiting, elsewhere={}, call=counted[0][0] if len(counted) == 1 else "")
+
+
+def _series(bundle: Bundle, ranks: RankMap, attempt: int | None) -> dict[Key, list[Standing]]:
+    stacks = [stack for stack in _placed(bundle, ranks) if attempt is None or stack.place.attempt in (None, attempt)]
+    helpers: dict[int, list[ProcessStack]] = {}
+    for stack in stacks:
+        if stack.parent_pid is not None:
+            helpers.setdefault(stack.parent_pid, []).append(stack)
+    found: dict[Key, list[Standing]] = {}
+    for number, stack in enumerate(stacks):
+        main = stack.main
+        if main is None or stack.parent_pid is not None or stack.crashed or stack.tool not in _SEEN_LIVE:
+            continue
+        if any(_is_helper(frame) for frame in main.frames):
+            continue
+        place = stack.place
+        unknown = place.rank is None and place.pid is None
+        # Without a rank and a pid each stack is a process of its own.
+        key = (place.rank, None, None) if place.rank is not None else (None, place.host, -1 - number if unknown else place.pid)
+        own = tuple(helpers.get(place.pid, ())) if place.pid is not None else ()
+        found.setdefault(key, []).append(_standing(stack, main.frames, own))
+    return found
+
+
+def _placed(bundle: Bundle, ranks: RankMap) -> Iterator[ProcessStack]:
+    for report in bundle.reports:
+        source = ranks.source_place(report)
+        for stack in report.stacks:
+            place = stack.place
+            if place.rank is None and place.local_rank is None:
+                place = replace(place, rank=source.rank, local_rank=source.local_rank)
+            if place.attempt is None:
+                place = replace(place, attempt=source.attempt)
+            yield replace(stack, place=ranks.complete(replace(place, host=place.host or source.host)))
+
+
+def _standing(stack: ProcessStack, frames: tuple[Frame, ...], helpers: tuple[ProcessStack, ...]) -> Standing:
+    call = gpu = ""
+    for frame in frames:
+        path = package_path(frame.path)
+        name = frame.function.rpartition(".")[2]
+        if path.startswith(_COLLECTIVES) and name not in _WRAPPERS:
+            call = name
+        elif any(path == waiting and name == function for waiting, function in _BEHIND_THE_GPU):
+            gpu = name
+    return Standing(stack=stack, frames=frames, call=call, gpu=gpu, helpers=helpers)
+
+
+def _is_helper(frame: Frame) -> bool:
+    path = package_path(frame.path)
+    return path.startswith(_NO_RANK) or path == _DATA_WORKER
+
+
+def _is_torch(frame: Frame) -> bool:
+    path = package_path(frame.path)
+    return path.startswith(("torch/", "<frozen"))
+
+
+def _has_moved(series: Mapping[Key, list[Standing]]) -> bool:
+    """True if most of the processes that were looked at twice stood somewhere else the second time: they make progress."""
+    twice = [standings for standings in series.values() if len(standings) > 1]
+    moved = [s for s in twice if _where(s[-1].frames) != _where(s[0].frames)]
+    return bool(twice) and 2 * len(moved) > len(twice)
+
+
+def _where(frames: Iterable[Frame]) -> tuple[tuple[str, int, str], ...]:
+    # py-spy names the class of a method, faulthandler does not; both print the innermost line of each frame.
+    return tuple((package_path(frame.path), frame.line, frame.function.rpartition(".")[2]) for frame in frames)

@@ -26,18 +26,9 @@ PRODUCES = (
     "collective.op_differs",
     "collective.in_generate",
 )
-_STANDARD = ("threading.py", "selectors.py", "queue.py", "socket.py", "ssl.py", "subprocess.py", "multiprocessing/", "asyncio/")
-_PACKAGES = (
-    "torch/",
-    "datasets/",
-    "transformers/",
-    "pyarrow/",
-    "h5py/",
-    "webdataset/",
-    "fsspec/",
-    "wandb/",
-    "triton/",
-    "mlflow/",
+_LIBRARIES = (
+    *("threading.py", "selectors.py", "queue.py", "socket.py", "ssl.py", "subprocess.py", "multiprocessing/", "asyncio/"),
+    *("torch/", "datasets/", "transformers/", "pyarrow/", "h5py/", "webdataset/", "fsspec/", "wandb/", "triton/", "mlflow/"),
 )
 _INSTALLED = "/site-packages/"
 

@@ -28,7 +28,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """The machine as far as it is known. `gpus` counts the physical GPUs, before CUDA_VISIBLE_DEVICES; None is unknown.
 
     `cores` are physical CPU cores, `cpus` the logical ones that a process may run on. `ports_in_use` are ports of
-    this machine that somebody listens on.
+    this machine that somebody listens on. `mpirun` is `openmpi` or `intel`, empty where there is none.
     """
 
     gpus: int | None = None
@@ -38,13 +38,15 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     cores: int | None = None
     cpus: int | None = None
     ports_in_use: frozenset[int] = frozenset()
+    mpirun: str | None = None
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One command to plan. `words` begin with the launcher; `environment` is what the launcher finds, each with its origin.
 
     `read` gives the text of a file, or None where it does not exist; `versions` are of packages (`accelerate`, `torch`,
-    `transformers`, `deepspeed`); one that is not there is unknown.
+    `transformers`, `deepspeed`): one that is not there is unknown, an empty text says that it is not installed. `directory` is
+    the working directory, `home` the user's.
     """
 
     words: tuple[str, ...]
@@ -53,6 +55,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     versions: Mapping[str, str] = {}
     read: Callable[[str], str | None] = no_files
     home: str = "~"
+    directory: str = "."
 
     def variable(self, name: str) -> str | None:
         """The text of an environment variable, None if it is not set."""

@@ -1,0 +1,87 @@
+"""The plan of `accelerate launch`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from firstfault.launch.accelerate_config import TooLarge
+from firstfault.launch.accelerate_flags import dynamo_choices, flags
+from firstfault.launch.accelerate_names import LATEST
+from firstfault.launch.accelerate_settle import Settled, Unknown, settle_options
+from firstfault.launch.accelerate_start import Start, fill_start, launcher_name
+from firstfault.launch.flag_table import Arguments, Flag, parse
+from firstfault.launch.request import Request, Version
+from firstfault.launch.usage import Stop
+from firstfault.model.plan import Plan, PlannedError, UnknownFact
+
+_SEVERAL = "accelerate <command> [<args>] launch"
+_ALONE = "Accelerate launch command"
+_MODULES = {"accelerate.commands.launch": (), "accelerate.commands.accelerate_cli": ("launch",)}
+GPU_COUNT = UnknownFact(
+    fact="gpus",
+    why="without --num_processes and a configuration file accelerate starts one process per visible GPU",
+    command="nvidia-smi -L",
+)
+
+
+def plan_accelerate(request: Request) -> Plan:
+    """The plan of the command, `rank0` and `processes` left to `worker.complete`."""
+    version = request.version("accelerate") or LATEST
+    plan = Plan(tool="accelerate", command=request.words, gpus=request.machine.gpus)
+    start = Start(plan=plan)
+    try:
+        arguments = read_arguments(request.words, version)
+        settled = settle_options(arguments, request, version)
+        start.launcher = launcher_name(settled)
+        start.log += settled.log
+        fill_start(start, settled, request, version)
+    except Stop as stopped:
+        return _stopped(start, stopped.error)
+    except Unknown:
+        return msgspec.structs.replace(plan, unknown=(GPU_COUNT,))
+    except TooLarge as large:
+        return msgspec.structs.replace(plan, notes=(f"{large} is not read: no configuration is that large",))
+    except RecursionError:
+        return msgspec.structs.replace(plan, notes=("the configuration is not read: it is nested too deeply",))
+    except Exception as error:
+        # The launcher computes with whatever the user wrote, and so does this: what fails here fails there.
+        return _stopped(start, PlannedError(type=type(error).__name__, message=str(error)))
+    return described(start, settled, version)
+
+
+def described(start: Start, settled: Settled, version: Version) -> Plan:
+    """The plan with its messages."""
+    del settled, version
+    return msgspec.structs.replace(start.plan, launcher=start.launcher, warnings=tuple(start.warnings), log=tuple(start.log))
+
+
+def read_arguments(words: tuple[str, ...], version: Version) -> Arguments:
+    """The options of the command behind the launcher's own words; raises Stop."""
+    own, alone = _own_words(words)
+    progs = (_ALONE, _ALONE) if alone else (_SEVERAL, "Accelerate CLI tool")
+    return parse(own, _table(version), prog=progs[0], top=progs[1], hyphens=version >= (0, 28))
+
+
+def _own_words(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
+    """The words behind `accelerate launch`, `accelerate-launch` or `python -m accelerate...`, and whether it is the second."""
+    for place, word in enumerate(words[:-1]):
+        if word == "-m" and words[place + 1] in _MODULES:
+            rest = words[place + 2 :]
+            sub = _MODULES[words[place + 1]]
+            return (rest[1:], False) if sub and rest[:1] == sub else (rest, not sub)
+    if words[0].rpartition("/")[2] == "accelerate-launch":
+        return words[1:], True
+    return (words[2:] if words[1:2] == ("launch",) else words[1:]), False
+
+
+def _table(version: Version) -> list[Flag]:
+    choices = dynamo_choices(version)
+    return [
+        msgspec.structs.replace(flag, choices=choices) if flag.choices == "dynamo backends" else flag for flag in flags(version)
+    ]
+
+
+def _stopped(start: Start, error: PlannedError) -> Plan:
+    return msgspec.structs.replace(
+        start.plan, launcher=start.launcher, error=error, warnings=tuple(start.warnings), log=tuple(start.log)
+    )

@@ -26,7 +26,7 @@ class EvidenceBook:
         self._limit = limit
         self._texts = _texts(aligned)
         self._kept = [report for report in aligned.bundle.reports if report.text is not None]
-        self._entries: dict[tuple[str, int], Evidence] = {}
+        self._entries: dict[tuple[str, int, str], Evidence] = {}
 
     def cite(self, spans: Iterable[SourceSpan]) -> tuple[str, ...]:
         """The ids under which the lines are shown."""
@@ -38,7 +38,7 @@ class EvidenceBook:
         return tuple(self._entries.values())
 
     def _id(self, span: SourceSpan) -> str | None:
-        key = (span.source, span.line)
+        key = (span.source, span.line, span.part)
         found = self._entries.get(key)
         if found is not None:
             return found.id
@@ -55,6 +55,7 @@ class EvidenceBook:
             time=place.time.text or None if place.time else None,
             signal=signal,
             text=text[:MAX_TEXT],
+            part=span.part or None,
         )
         self._entries[key] = made
         return made.id
@@ -69,13 +70,13 @@ class EvidenceBook:
         return ""
 
 
-def _texts(aligned: Aligned) -> dict[tuple[str, int], _Seen]:
+def _texts(aligned: Aligned) -> dict[tuple[str, int, str], _Seen]:
     """Every line that was kept, by its place; what an event says of a line counts before all others."""
-    texts: dict[tuple[str, int], _Seen] = {}
+    texts: dict[tuple[str, int, str], _Seen] = {}
 
     def keep(span: SourceSpan | None, text: str, place: Place, signal: str | None = None) -> None:
         if span is not None and text:
-            texts.setdefault((span.source, span.line), (text.strip("\n"), place, signal))
+            texts.setdefault((span.source, span.line, span.part), (text.strip("\n"), place, signal))
 
     for event in sorted(aligned.events, key=lambda event: event.role == "context"):
         keep(event.span, _with_message(event, aligned), event.place, event.signal or None)

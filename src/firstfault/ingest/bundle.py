@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from firstfault.errors import UnreadableInputError
 from firstfault.ingest.discover import discover
+from firstfault.ingest.dump_head import is_dump, numbers_of
 from firstfault.ingest.handed import Handed
 from firstfault.ingest.line_template import chosen_template
 from firstfault.ingest.read import read_source
@@ -20,6 +21,7 @@ from firstfault.scan.scanner import Scanner
 
 MAX_COMPARED_BYTES = 64 << 20
 """Files up to this size are compared by content; larger ones are seldom handed over twice."""
+_HEAD_BYTES = 4 << 10
 _EVIDENCE_KINDS = frozenset({"empty", "binary"})
 
 
@@ -89,6 +91,10 @@ def _digest(item: Handed) -> bytes | None:
         return hashlib.blake2b(item.data, digest_size=16).digest()
     try:
         with item.location.open("rb") as file:
-            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
+            head = file.read(_HEAD_BYTES)
+            file.seek(0)
+            digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
+            # Dumps of ranks with equal groups and nothing pending are alike; whose they are stands in their names.
+            return digest + repr(numbers_of(item.path)[:1]).encode() if is_dump(head) else digest
     except OSError:
         return None

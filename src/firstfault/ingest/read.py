@@ -62,6 +62,10 @@ def read_source(handed: Handed, pack: Pack, scanner: Scanner, template: LineTemp
         kind = sniff(handed.path, opened.head)
         if kind in ("empty", "binary"):
             return [_without_text(handed, opened, kind)]
+        if kind == "flight_recorder":
+            from firstfault.ingest.flight_recorder import read_flight_recorder
+
+            return [read_flight_recorder(handed, opened)]
         if kind == "error_file":
             return [_read_error_file(handed, opened, pack, scanner)]
         try:

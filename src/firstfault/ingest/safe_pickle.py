@@ -1,8 +1,8 @@
 """Plain data out of a pickle that nobody vouches for: dictionaries, lists, tuples, strings, numbers, nothing else.
 
-No name is ever looked up, so nothing can be called. What is left are bombs: an index that makes the memo huge, containers by the
-million, tuples of tuples as keys. So the operations are read before they are carried out. Those of torch's own writer are known
-to a pattern that is faster than the unpickler; any other pickle is read operation by operation.
+No name is ever looked up, so nothing can be called. What is left are bombs: an index that makes the memo huge, containers by
+the million, tuples of tuples as keys. So the operations are read before they are carried out. Those of torch's own writer are
+known to a pattern that is faster than the unpickler; any other pickle is read operation by operation.
 """
 
 from __future__ import annotations

@@ -14,7 +14,10 @@ MAX_EVIDENCE = 15
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of what was handed over. `offset` counts bytes from the start of `source`."""
+    """One line of what was handed over. `offset` counts bytes from the start of `source`.
+
+    `part` is the place in a source that has no lines (`pg_status[3]` of a dump).
+    """
 
     id: str
     source: str
@@ -25,6 +28,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     time: str | None = None
     signal: str | None = None
     text: str = ""
+    part: str | None = None
 
 
 class Initiating(msgspec.Struct, frozen=True, kw_only=True):

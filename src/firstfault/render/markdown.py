@@ -124,7 +124,7 @@ def _evidence(diagnosis: Diagnosis) -> list[str]:
         return []
     return [
         "### Evidence",
-        fence("\n".join(f"{safe.line(f'{item.source}:{item.line}')}: {safe.line(item.text)}" for item in shown)),
+        fence("\n".join(f"{safe.line(f'{item.source}:{item.part or item.line}')}: {safe.line(item.text)}" for item in shown)),
     ]
 
 

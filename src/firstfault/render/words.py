@@ -252,7 +252,7 @@ class Places:
 
     def of(self, item: Evidence) -> str:
         """`file:line` below the common folder."""
-        return f"{item.source[len(self.folder) :]}:{item.line}"
+        return f"{item.source[len(self.folder) :]}:{item.part or item.line}"
 
     def named(self, keys: Iterable[str]) -> list[str]:
         """The place of each piece of evidence, each place once."""

@@ -27,7 +27,7 @@ import corpus
 from firstfault.ingest.prefix import rank_key
 from firstfault.knowledge.schema import Signal
 from firstfault.knowledge.signal import load_signals
-from firstfault.scan import hyperscan_prefilter
+from firstfault.scan import literal_window
 from firstfault.scan.scanner import Scanner
 
 MIN_LITERALS = 250
@@ -93,8 +93,7 @@ def bench_signals(seed: int) -> list[Signal]:
 
 def scan_files(signals: Sequence[Signal], paths: Sequence[Path], prefilter: str) -> tuple[int, int]:
     """Hits and progress lines of all files: what a diagnosis has to do with the bytes, the building of its engines included."""
-    hyperscan_prefilter._windows.cache_clear()
-    hyperscan_prefilter._compiled.cache_clear()
+    literal_window._chosen.cache_clear()
     scanner = Scanner(signals, prefilter=prefilter)  # type: ignore[arg-type]
     hits = progress = 0
     for path in paths:

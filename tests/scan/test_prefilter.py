@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from firstfault.scan import shape_prefilter
 from firstfault.scan.hyperscan_prefilter import HyperscanPrefilter, HyperscanUnavailable
+from firstfault.scan.literal_window import choose_windows, replace_windows
 from firstfault.scan.prefilter import PlainPrefilter, make_prefilter
 from firstfault.scan.shape_prefilter import ShapePrefilter, trie_pattern
 
@@ -58,6 +59,28 @@ def test_a_literal_searched_for_in_part_is_found_whole_or_not(words: list[str]) 
         found = HyperscanPrefilter(literals, {2}, sample=sample).find(block)
         assert sorted(found) == sorted(occurrences(data, literals))
         assert [end for _, end in found] == sorted(end for _, end in found)
+
+
+@given(st.lists(st.sampled_from(["error of rank", "rank of ", "some error, ", "zQ rank", "x"]), max_size=300))
+def test_windows_that_turn_out_common_are_replaced_and_nothing_is_lost(words: list[str]) -> None:
+    literals = [b"zQzQzQ of rank", b"error of rank", b"rank rank rank", b"error:", b"of  rank"]
+    prefilter = HyperscanPrefilter(literals)
+    for block in (("rank of error of some" * 60).encode(), " ".join(words).encode()) * 2:
+        assert sorted(prefilter.find(block)) == sorted(occurrences(block, literals))
+
+
+def test_a_common_window_is_searched_for_no_longer() -> None:
+    windows = choose_windows([b"abcdef", b"cdefgh"], b"")
+    assert list(windows) == [b"cdef"]
+    assert replace_windows(windows, {b"cdef"}, b"cdef abcd " * 9) == {b"bcde": ((b"abcdef", 5),), b"defg": ((b"cdefgh", 5),)}
+    prefilter = HyperscanPrefilter([b"abcdef", b"cdefgh"])
+    assert prefilter.find(b"cdef abcd " * 9) == []
+    assert prefilter._engine.windows == (b"bcde", b"defg")
+    assert prefilter.find(b"cdef abcdefgh") == [(0, 11), (1, 13)]
+
+
+def test_a_literal_whose_windows_are_all_common_is_searched_for_whole() -> None:
+    assert choose_windows([b"abcdef"], b"abcdeabcd bcdef") == {b"abcdef": ((b"abcdef", 6),)}
 
 
 def test_memory_of_shapes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

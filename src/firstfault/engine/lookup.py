@@ -128,9 +128,11 @@ class ReadOnly:
         self._known = known
 
     def value(self, name: str) -> FactValue | None:
-        """The value unless it was only told."""
+        """The value unless it was only told, or may be a quotation."""
         found = self._known.fact(name)
-        return None if found is not None and found.basis == "told" else self._known.value(name)
+        event = self._known.event(name) if found is None else None
+        only_told = (found is not None and found.basis == "told") or (event is not None and event.alone)
+        return None if only_told else self._known.value(name)
 
     def rounded(self, name: str) -> bool:
         """True if the number was printed with two decimals."""

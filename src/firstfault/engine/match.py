@@ -279,7 +279,7 @@ def _finished(
 
 def _establishes(finding: Candidate, siblings: Sequence[Candidate], attribution: Attribution) -> bool:
     """True if nothing speaks against it, nothing as close is open, and the initiating event itself is not in doubt."""
-    if finding.against or attribution.independent:
+    if finding.against or attribution.independent or any(event.alone for event in attribution.initiating):
         return False
     # Who reported something is seen at once; that it is the cause takes evidence beyond the report, and no open why.
     if finding.entry.fallback and (

@@ -10,7 +10,7 @@ from firstfault.ingest.prefix import join_places, parse_prefix
 from firstfault.ingest.reading import MAX_TEXT_CHARS, Reading
 from firstfault.ingest.stretch import line_at
 from firstfault.knowledge.schema import CausalTable
-from firstfault.model.event import Event
+from firstfault.model.event import Event, Traceback
 from firstfault.model.fact import Fact, FactValue
 from firstfault.model.span import SourceSpan
 from firstfault.scan.result import Hit
@@ -32,7 +32,7 @@ def events_of(hits: Iterable[Hit], reading: Reading, causal: CausalTable) -> tup
         event = _event_of(hit, line, reading, blocks)
         events.append(event)
         if reading.told or not event.quoted:
-            facts.extend(_facts_of(hit, event, told=reading.told))
+            facts.extend(_facts_of(hit, event, told=reading.told or event.alone))
     events.extend(exceptions_of(events, reading, causal))
     events.sort(key=lambda event: event.span.offset)
     return tuple(without_copies(events, reading.tracebacks)), tuple(_distinct(facts))
@@ -57,7 +57,13 @@ def _event_of(hit: Hit, line: Line | None, reading: Reading, blocks: Blocks) -> 
         source_id=reading.ctx.source_id,
         traceback=inside if signal.role in FATAL_ROLES else None,
         quoted=reading.told or (inside is not None and reading.tracebacks[inside].ignored),
+        alone=hit.offset in reading.alone and not (inside is not None and _ends(reading.tracebacks[inside], hit)),
     )
+
+
+def _ends(traceback: Traceback, hit: Hit) -> bool:
+    """True if the line of `hit` is the exception below frames."""
+    return any(block.frames and block.span.line == hit.line for block in traceback.blocks)
 
 
 def _facts_of(hit: Hit, event: Event, *, told: bool) -> list[Fact]:

@@ -34,7 +34,12 @@ _OUTPUT_KINDS: tuple[tuple[re.Pattern[str], SourceKind], ...] = (
         "environment",
     ),
     (lazy_pattern(r"accelerate env\b"), "environment"),
-    (lazy_pattern(r"(?:sudo )?(?:ls|df|du|free|quota|lscpu|lspci|ulimit|systemctl|ibstat|ip|ps|which|echo|git)\b"), "unknown"),
+    (lazy_pattern(r"(?:sudo )?(?:ls|df|du|free|quota|lscpu|lspci|ulimit|systemctl|ibstat|ip|ps|which|echo)\b"), "unknown"),
+    # What these print was written by people: titles, messages of commits, manuals, commands typed before.
+    (
+        lazy_pattern(r"(?:git|gh|glab|history|man|help)\b|(?:cat|less|more|head|tail|grep|rg)\b.*\.(?:md|rst|adoc|html?)\b"),
+        "prose",
+    ),
 )
 _INFO_NAMES = {"yaml": "fence.yaml", "yml": "fence.yaml", "json": "fence.json", "python": "fence.py", "py": "fence.py"}
 _SHELL_INFO = frozenset({"bash", "sh", "shell", "zsh", "console", "shell-session", "terminal"})

@@ -21,6 +21,7 @@ from firstfault.ingest.part import ECHO_KINDS, Part
 from firstfault.ingest.paste import split
 from firstfault.ingest.prefix import Label, parse_prefix
 from firstfault.ingest.progress import progress_of
+from firstfault.ingest.quotation import alone_of, is_marked, is_repeated, without_rivals
 from firstfault.ingest.ray import ranks_of_processes, with_rank_of_process
 from firstfault.ingest.reading import Reading
 from firstfault.ingest.sniff import sniff
@@ -38,13 +39,6 @@ KEPT_TEXT_BYTES = 64 << 10
 """A configuration or command up to this size is kept as text, so that a fix can edit it."""
 _STARTS_INSIDE = lazy_pattern(rb"\s*(?:\[rank\d+\]: +)?(?:File \"[^\"\n]+\", line \d|\.\.\.|\xe2\x80\xa6|\[\.\.\.)")
 _SHOWS_TAIL = lazy_pattern(rb"(?:^|[|;&$] *)tail\b")
-_ITEM = lazy_pattern(r"\s*(?:[-*+] |\d{1,3}[.)] |\|)")
-# Who speaks of himself or to somebody; a lone I is also the level of a log line, and `us` a unit.
-_SPEAKER = lazy_pattern(
-    r"\b(?:I (?=[a-z])|(?:[Ww]e|[Oo]ur|[Yy]ou|[Yy]our|[Mm]y|[Tt]hey|[Tt]heir|[Aa]nyone|[Aa]nybody|[Ss]omebody)\b)"
-)
-_BULLET = lazy_pattern(r"\s*(?:[-*+] |\d{1,3}[.)] )(?=[\w.]{1,80}(?:Error|Exception)\b)")
-_RAISED = lazy_pattern(r"\b\w{1,80}(?:Error|Exception|Warning)\b")
 _QUIET_KINDS = frozenset({"environment", "nvidia_smi"})
 
 
@@ -98,6 +92,7 @@ class _Input:
         self._scan = scan
         self._pack = pack
         self._template = template
+        self._is_post = False
         self._place, self._place_note = agreed_place(handed.path, handed.place, scan.windows)
 
     def reports(self, kind: SourceKind) -> list[SourceReport]:
@@ -110,8 +105,9 @@ class _Input:
         else:
             data = b""
             parts = (Part(kind=kind, start=0, stop=self._scan.size_bytes, echo=kind in ECHO_KINDS),)
+        self._is_post = any(part.kind == "prose" for part in parts)
         reports = [self._report(part, index, len(parts), data) for index, part in enumerate(parts)]
-        reports = _without_beginnings(reports, data)
+        reports = without_rivals(_without_beginnings(reports, data))
         reports[0] = replace(reports[0], notes=(*self._notes(), *reports[0].notes))
         return reports
 
@@ -169,6 +165,7 @@ class _Input:
     def _judged(
         self, ctx: Context, lines: list[Line], hits: Sequence[Hit], structure: Structure, part: Part, label: Label
     ) -> SourceReport:
+        allowed = _allowed(hits, part, post=self._is_post)
         reading = Reading(
             ctx=ctx,
             label=label,
@@ -176,8 +173,9 @@ class _Input:
             tracebacks=structure.tracebacks,
             echoes=echo_offsets(lines),
             told=part.kind == "prose",
+            alone=alone_of(allowed, lines) if self._is_post else frozenset(),
         )
-        events, facts = events_of(_allowed(hits, part), reading, self._pack.causal)
+        events, facts = events_of(allowed, reading, self._pack.causal)
         samples = [sample for sample in self._scan.progress if _is_in(sample, part)] if part.kind in ("log", "unknown") else []
         progress = progress_of(samples, reading)
         ranks = {line.place.rank for line in lines} | {event.place.rank for event in events} | {one.rank for one in progress}
@@ -295,26 +293,16 @@ def _shown_as(name: str, structure: Structure) -> Structure:
     return replace(structure, settings=(*structure.settings, replace(first, family="file", key="name", value=name)))
 
 
-def _allowed(hits: Sequence[Hit], part: Part) -> list[Hit]:
+def _allowed(hits: Sequence[Hit], part: Part, *, post: bool) -> list[Hit]:
     """Hits that can be events there: none in configurations, commands and code, only context in tables of the machine."""
     if part.echo:
         return []
     if part.kind in _QUIET_KINDS:
         return [hit for hit in hits if hit.signal.role == "context"]
     # Prose repeats whatever it says: its facts are told, its events never start a failure.
-    return list(hits) if part.kind == "prose" else [hit for hit in hits if not _is_quoted(hit)]
-
-
-def _is_quoted(hit: Hit) -> bool:
-    """True for a message that a person repeats: no program prints one as a bullet or behind words like `our`."""
-    in_code = hit.text.count("`", 0, hit.start) % 2 == 1 and _ITEM.match(hit.text) is not None
-    raised = _RAISED.search(hit.text, 0, hit.start)
-    # The message itself may speak to its reader: only what stands before the name of its exception is somebody's.
-    return (
-        in_code
-        or _BULLET.match(hit.text) is not None
-        or (raised is not None and _SPEAKER.search(hit.text, 0, raised.start()) is not None)
-    )
+    if part.kind == "prose":
+        return list(hits)
+    return [hit for hit in hits if not is_repeated(hit) and not (post and is_marked(hit))]
 
 
 def _as_told(facts: Sequence[Fact], part: Part) -> list[Fact]:

@@ -19,6 +19,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """The lines of a source, its tracebacks, and how its lines are labelled.
 
     `echoes` are the offsets of lines that only show code or commands; `told` is true for what a person wrote.
+    `alone` are the offsets of lines in a post whose message may be a quotation: no other output stands beside them.
     """
 
     ctx: Context
@@ -27,3 +28,4 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     tracebacks: Sequence[Traceback] = ()
     echoes: frozenset[int] = frozenset()
     told: bool = False
+    alone: frozenset[int] = frozenset()

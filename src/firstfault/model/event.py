@@ -42,6 +42,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     `fault_class` is a class of the causal table (None: context or progress). `text` is the line without ANSI codes, at
     most 2,000 characters. `traceback` indexes `SourceReport.tracebacks` when the line ends a traceback.
     `quoted` marks a text that only repeats an error (launcher report, config dump, prose): it never starts a failure.
+    `alone` marks a message in a post that may be a quotation: it never establishes anything.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     source_id: str = ""
     traceback: int | None = None
     quoted: bool = False
+    alone: bool = False
 
 
 class Frame(msgspec.Struct, frozen=True):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from firstfault.engine.derive import (
     batches,
     calls,
@@ -59,7 +61,9 @@ def derive(aligned: Aligned, attribution: Attribution, pack: Pack, answered: Ite
     facts = FactSet()
     for fact in answered:
         facts.add(fact)
+    # A message that may be a quotation tells a fact, it does not show it.
+    alone = frozenset(event.span for event in aligned.events if event.alone)
     for module in _MODULES:
         for fact in module.derive(scope, facts):
-            facts.add(fact)
+            facts.add(replace(fact, basis="told") if alone and fact.spans and alone.issuperset(fact.spans) else fact)
     return facts

@@ -142,11 +142,11 @@ def _deepspeed(start: Start, settled: Settled, request: Request, version: Versio
     if command is None:
         _elastic(start, arguments, request)
         return
-    processes, machines = arguments.value("num_processes"), arguments.value("num_machines")
+    counted = "--num_gpus" in command[: -1 - len(arguments.value("training_script_args"))]
     start.plan = msgspec.structs.replace(
         start.plan,
         starter="deepspeed",
-        nproc_per_node=processes // machines,
+        nproc_per_node=arguments.value("num_processes") // arguments.value("num_machines") if counted else None,
         env_set=changed(start.environment, request),
         spawn=Spawn(kind="popen", argv=tuple(command)),
     )

@@ -141,7 +141,10 @@ def test_deepspeed_signals_its_processes_in_the_order_of_their_ranks():
 def test_launchers_account_counts_the_processes():
     console = Log("console.log").exit(-15, pid=10, told=True).exit(-15, pid=11, told=True).exit(1, rank=0, pid=12)
     assert aligned(None, console).world_size == 3
-    assert aligned(None, console.note("launcher.restarts_workers")).world_size is None
+    assert aligned(None, console, Log("node-2.log").note("launcher.restarts_workers")).world_size is None
+    console.note("launcher.restarts_workers")
+    console.exit(-15, pid=20, told=True).exit(-15, pid=21, told=True).exit(1, rank=2, pid=22)
+    assert aligned(None, console).world_size == 3
 
 
 def test_an_ignored_traceback_that_was_cut_raises_nothing():
@@ -155,3 +158,11 @@ def test_an_ignored_traceback_that_was_cut_raises_nothing():
 
 def test_an_absurd_rank_counts_no_world():
     assert aligned(2, Log("a.log", rank=1).fault("device_oom"), Log("b.log", rank=10**9).fault("device_oom")).world_size == 2
+
+
+def test_console_named_after_its_node_and_the_full_name_in_its_report_are_one_host():
+    first = Log("node-1.log", host="node-1").exit(1, rank=2, local_rank=0, pid=7, host="node-1.cluster.example")
+    first.exit(-15, pid=8, told=True, host="node-1")
+    assert {found.place.host for found in aligned(4, first).exits} == {"node-1"}
+    both = Log("all.log").exit(1, rank=2, local_rank=0, pid=7, host="a").exit(1, rank=4, local_rank=0, pid=9, host="b")
+    assert {found.place.host for found in aligned(8, both).exits} == {"a", "b"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from engine.faults import Log, aligned, attributed
 
 
@@ -44,3 +46,71 @@ def test_combined_log_gets_its_attempts_from_the_files():
         console.fault("peer_lost", rank=1).note("launcher.note")
     events = [e for e in aligned(2, *attempt(0), *attempt(1), console).events if e.source_id == "console.log"]
     assert [event.place.attempt for event in events] == [0, 0, 1, 1]
+
+
+def launcher(name="console.log", host=None):
+    """A console whose launcher (pid 7) says which worker failed."""
+    log = Log(name, host=host)
+
+    def failed(rank, pid, told=(), code=1):
+        for other in told:
+            log.exit(-15, pid=other, told=True)
+        log.exit(code, local_rank=rank, pid=pid)
+        line = log.exits[-1].span
+        log.note("launcher.worker_failed")
+        place = replace(log.events[-1].place, pid=7)
+        log.events[-1] = replace(log.events[-1], span=line, place=place)
+        return log
+
+    return log, failed
+
+
+def closed(log, rank, pid):
+    """The closing report of the last attempt."""
+    log.note("launcher.child_failed")
+    return log.exit(1, rank=rank, local_rank=rank, pid=pid, first=True, host="localhost")
+
+
+def test_accounts_about_other_processes_are_attempts():
+    log, failed = launcher()
+    for attempt in range(3):
+        log.raises("ValueError: token", rank=1).fault("peer_lost", rank=0)
+        failed(1, 11 + 10 * attempt, told=(10 + 10 * attempt,))
+    found = attributed(2, closed(log, 1, 31))
+    assert (found.rank, found.attempt) == (1, 2)
+    assert found.reason.endswith("; attempts 0, 1 failed in the same way")
+    assert found.independent == ()
+
+
+def test_restart_that_never_meets_again_follows_from_the_failure_before():
+    log, failed = launcher()
+    log.raises("ValueError: token", rank=1).fault("peer_lost", rank=0)
+    failed(1, 11, told=(10,))
+    for attempt in (1, 2):
+        log.fault("rendezvous_error", "connectFullMesh failed")
+        failed(0, 10 + 10 * attempt, told=(11 + 10 * attempt,))
+    found = attributed(2, closed(log, 0, 30))
+    assert (found.rank, found.attempt, found.fault_class) == (1, 0, "python_exception")
+    assert found.independent == ()
+
+
+def test_nodes_count_their_own_attempts():
+    first, failed_there = launcher("node-0.log", "node-0")
+    second, failed_here = launcher("node-1.log", "node-1")
+    second.raises("ValueError: token", rank=3)
+    first.fault("peer_lost", rank=0)
+    failed_here(1, 111)
+    failed_there(0, 11)
+    first.fault("collective_timeout", rank=0)
+    failed_there(0, 21)
+    found = aligned(4, closed(first, 0, 21), second)
+    assert found.attempts == (0, 1)
+    assert {event.place.attempt for event in found.events if event.source_id == "node-1.log"} == {0}
+    assert attributed(4, first, second).rank == 3
+
+
+def test_one_failed_line_without_life_below_is_one_attempt():
+    log, failed = launcher()
+    log.raises("ValueError: token", rank=1)
+    failed(1, 11)
+    assert aligned(2, closed(log, 1, 11)).attempts == ()

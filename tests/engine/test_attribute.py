@@ -290,3 +290,35 @@ def test_deepspeed_stops_the_rank_that_failed_like_the_others():
     kernel.exit(-9, pid=101, reporter="kernel", host="node-1")
     found = attributed(3, console, kernel)
     assert (found.fault_class, found.rank) == ("host_oom_kill", 1)
+
+
+def test_kill_after_the_launchers_patience_is_its_own_act():
+    console = Log("console.log", host="a")
+    console.raises("ValueError: token", rank=1, at=10)
+    console.exit(-15, pid=12, told=True, at=11).exit(-15, rank=0, pid=10, told=True).exit(1, rank=1, pid=11, at=41)
+    console.exit(-9, rank=2, pid=12, at=41)
+    found = attributed(3, console)
+    assert (found.rank, found.independent) == (1, ())
+    at_once = Log("console.log", host="a").raises("ValueError: token", rank=1, at=10)
+    at_once.exit(-15, rank=0, pid=10, told=True).exit(-15, pid=12, told=True, at=11).exit(1, rank=1, pid=11, at=12).exit(
+        -9, rank=2, pid=12, at=12
+    )
+    assert [event.fault_class for event in attributed(3, at_once).independent] == ["exit_sigkill"]
+
+
+def test_line_about_the_kill_explains_it_without_clocks():
+    console = Log("console.log", host="a").raises("ValueError: token", rank=1)
+    console.exit(-15, rank=0, pid=10, told=True).exit(-15, pid=12, told=True).exit(-9, pid=12, told=True).exit(
+        1, rank=1, pid=11
+    ).exit(-9, rank=2, pid=12)
+    assert attributed(3, console).independent == ()
+
+
+def test_rank_that_left_after_the_end_of_training_is_no_failure():
+    console = Log("console.log", host="a").note("run.finished").raises("KeyError: 'summary'", rank=2)
+    console.exit(-15, pid=11, told=True).exit(1, rank=2, pid=12).exit(-15, rank=1, pid=11)
+    found = attributed(3, console)
+    assert (found.rank, found.independent) == (2, ())
+    early = Log("console.log", host="a").raises("KeyError: 'summary'", rank=2)
+    early.exit(-15, pid=11, told=True).exit(1, rank=2, pid=12).exit(-15, rank=1, pid=11)
+    assert {one.place.rank for one in (*attributed(3, early).independent, *attributed(3, early).initiating)} >= {2}

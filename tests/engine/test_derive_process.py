@@ -81,7 +81,7 @@ def test_a_crash_has_no_sender():
 
 def test_the_launcher_is_the_sender_where_it_says_so():
     log = Log("rank-1.log", rank=1).fault("exit_sigkill", rank=1)
-    told = Log("console.log").exit(-9, rank=1, pid=101, told=True).exit(-9, rank=1, pid=101)
+    told = Log("console.log").exit(-15, rank=1, pid=101, told=True).exit(-9, rank=1, pid=101)
     facts = facts_of(log, told, size=2)
     assert facts.value("exit.signal_from_launcher") is True
     assert facts.value("exit.signal_sender") == "launcher"

@@ -20,6 +20,15 @@ def one(text: str) -> ProcessExit:
         ("Sending process 51 closing signal SIGTERM", "elastic", -15, 51, None, True),
         ("Terminating process 52 via signal SIGTERM", "spawn", -15, 52, None, True),
         ("Unable to shutdown process 53 via SIGTERM, forcefully exiting via SIGKILL", "elastic", -9, 53, None, True),
+        ("Unable to shutdown process 53 via 15, forcefully exiting via 9", "elastic", -9, 53, None, True),
+        (
+            "Unable to shutdown process 53 via Signals.SIGTERM, forcefully exiting via Signals.SIGKILL",
+            "elastic",
+            -9,
+            53,
+            None,
+            True,
+        ),
         ("Killing subprocess 54", "deepspeed", None, 54, None, True),
         ("['python', '-u', 't.py', '--local_rank=7'] exits with return code = -6", "deepspeed", -6, None, None, False),
         (

@@ -10,7 +10,9 @@ import msgspec
 from firstfault.engine.attempts import AttemptGuide, known_attempts
 from firstfault.engine.clocks import Clocks, estimate_clocks
 from firstfault.engine.endings import end_events
+from firstfault.engine.host_names import with_one_name_per_host
 from firstfault.engine.rank_map import RankMap, exit_place, read_rank_map
+from firstfault.engine.restarts import restart_marks
 from firstfault.model.bundle import Bundle, SourceReport
 from firstfault.model.event import Event, ExceptionBlock, Place, ProcessExit, Progress, Traceback
 
@@ -46,6 +48,7 @@ class Aligned(msgspec.Struct, frozen=True, kw_only=True):
 
 def align(bundle: Bundle) -> Aligned:
     """Complete the place of everything in `bundle` and say how the hosts' clocks stand to each other."""
+    bundle = with_one_name_per_host(bundle)
     ranks = read_rank_map(bundle)
     events = [_placed(event, report, ranks) for report in bundle.reports for event in report.events]
     exits = [_placed_exit(found, report, ranks) for report in bundle.reports for found in report.exits]
@@ -55,11 +58,16 @@ def align(bundle: Bundle) -> Aligned:
         from firstfault.engine.stack_votes import wait_events
 
         events += list(wait_events(bundle, ranks))
+    if any(report.ras for report in bundle.reports):
+        from firstfault.engine.ras_votes import behind_events
+
+        events += list(behind_events(bundle, ranks))
+    restarts = restart_marks(bundle)
     attempts = known_attempts(
-        [*(e.place for e in events), *(x.place for x in exits), *(r.source.place for r in bundle.reports)]
+        [*(e.place for e in events), *(x.place for x in exits), *(r.source.place for r in bundle.reports)], restarts
     )
     if len(attempts) > 1:
-        guide = AttemptGuide(attempts, events)
+        guide = AttemptGuide(attempts, events, restarts)
         events = [_at_attempt(event, guide.attempt_at(event.source_id, event.span)) for event in events]
         exits = [_at_attempt(found, guide.attempt_at(found.source_id, found.span)) for found in exits]
     elif attempts:
@@ -164,6 +172,7 @@ def _printing_ranks(bundle: Bundle, ranks: RankMap) -> Iterator[int]:
         yield from report.ranks
         places = [ranks.source_place(report), *(event.place for event in report.events), *(end.place for end in report.ends)]
         places += [traceback.place for traceback in report.tracebacks]
+        places += [stack.place for stack in report.stacks]
         for place in places:
             rank = ranks.complete(place).rank
             if rank is not None:

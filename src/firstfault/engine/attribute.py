@@ -116,7 +116,9 @@ def _accounts(
     accounts: dict[int | None, Account] = {}
     before: Account | None = None
     for attempt in sorted(by_attempt, key=lambda a: -1 if a is None else a):
-        before = accounts[attempt] = account_for(by_attempt[attempt], aligned, causal, before=before, suspicion=suspicion)
+        found = accounts[attempt] = account_for(by_attempt[attempt], aligned, causal, before=before, suspicion=suspicion)
+        # What an attempt without a failure of its own suffered from goes on in the next one.
+        before = found if found.own or before is None else before
     return accounts
 
 

@@ -146,7 +146,7 @@ def _in_scope(cause: Fault, effect: Fault, row: Explanation, scene: Scene) -> bo
     if not _may_share_host(cause, effect):
         return False
     if row.a == "launcher_sigterm":
-        return _was_told(cause, effect)
+        return _was_told(cause, effect, row, scene)
     if row.scope == "gpu" or cause.fault_class == "host_oom_kill":
         return _same_rank_or_only_one(cause, effect, scene)
     return True
@@ -163,11 +163,18 @@ def _may_share_host(cause: Fault, effect: Fault) -> bool:
     return cause.host is None or effect.host is None or cause.host == effect.host
 
 
-def _was_told(cause: Fault, effect: Fault) -> bool:
-    signal = str(cause.event.captures.get("signal", ""))
-    if effect.fault_class == "exit_sigkill" and "KILL" not in signal and cause.event.captures.get("reporter") != "deepspeed":
-        return False
+def _was_told(cause: Fault, effect: Fault, row: Explanation, scene: Scene) -> bool:
+    if effect.fault_class == "exit_sigkill" and not _kills(cause):
+        # Without its line about the SIGKILL, the launcher's patience shows: it kills who is there half a minute after SIGTERM.
+        delay = scene.clocks.delay(cause.event.place, effect.event.place)
+        if delay is None or cause.rank is None or row.b != effect.fault_class:
+            return False
     return cause.rank == effect.rank if cause.rank is not None else effect.fault_class in _TOLD_CLASSES
+
+
+def _kills(line: Fault) -> bool:
+    captures = line.event.captures
+    return captures.get("code") == -9 or "KILL" in str(captures.get("signal", "")) or captures.get("reporter") == "deepspeed"
 
 
 def _same_rank_or_only_one(cause: Fault, effect: Fault, scene: Scene) -> bool:
@@ -200,7 +207,8 @@ def _in_time(cause: Fault, effect: Fault, row: Explanation, scene: Scene) -> tup
     if late is not None and row.after_timeout:
         waited = ran_for_s(effect.event)
         late = None if waited is None else late + waited
-    early = row.min_delay_s
+    # The grace that a row allows runs from SIGTERM; the line about SIGKILL stands at its end.
+    early = 0.0 if row.a == "launcher_sigterm" and _kills(cause) else row.min_delay_s
     if effect.fault_class in _TIMEOUTS and ran_for_s(effect.event) is not None:
         # Only the rank that failed before the wait began is the one that was waited for.
         begun = scene.clocks.delay(cause.event.place, started(effect.event))

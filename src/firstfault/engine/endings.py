@@ -101,7 +101,11 @@ def _left_early(exits: Sequence[ProcessExit], events: Sequence[Event], ranks: Ra
     accounted = {event.place.rank for event in (*told, *seen)}
     if not told or (world - len(accounted)) * 2 > world:
         return []
-    missing = sorted(set(range(world)) - accounted)
+    # The launchers of other nodes keep accounts of their own.
+    here = {event.place.host for event in (*told, *seen)} - {None}
+    missing = sorted(
+        rank for rank in set(range(world)) - accounted if not here or ranks.hosts.get(rank) in {None, ranks.one_host, *here}
+    )
     if not missing or len(missing) * 2 > world:
         return []
     witness = next((found for found in exits if found.reporter in _LAUNCHERS and not found.by_launcher), None)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
+from firstfault.engine.restarts import attempt_of, restart_marks
 from firstfault.model.bundle import Bundle, SourceReport
 from firstfault.model.event import Event, Place, ProcessExit
 from firstfault.model.fact import Setting
@@ -244,16 +245,22 @@ def _world_size(bundle: Bundle, places: Iterable[Place], nodes: int | None) -> i
 def _started_here(bundle: Bundle) -> int:
     """How many processes a launcher's account names: those it stopped and those it saw end.
 
-    0 without such an account, and where workers were restarted: then one rank had several processes.
+    0 without such an account, and where workers were restarted nobody can tell when: then one rank had several processes.
     """
     attempts = {report.source.place.attempt for report in bundle.reports} - {None}
-    if len(attempts) > 1 or any(event.name == _RESTART for event in _events(bundle)):
-        return 0
+    restarts = restart_marks(bundle)
+    restarted = restarts or len(attempts) > 1 or any(event.name == _RESTART for event in _events(bundle))
     counts = [0]
     for report in bundle.reports:
+        if restarted and report.source.id not in restarts:
+            continue
         account = [found for found in report.exits if found.reporter in _LAUNCHERS and found.place.pid is not None]
         if any(found.by_launcher for found in account):
-            counts.append(len({found.place.pid for found in account}))
+            pids: dict[int, set[int | None]] = {}
+            for found in account:
+                attempt = attempt_of(found.span.offset, restarts.get(report.source.id, ()))
+                pids.setdefault(attempt, set()).add(found.place.pid)
+            counts += map(len, pids.values())
     return max(counts)
 
 

@@ -61,7 +61,8 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fau
     for fault in faults:
         event = fault.event
         over = (*(() if failing else finishes), *(fresh if fault.fault_class in _ENDS_LATER else ()))
-        if event.source_id in earlier or any(_follows(later, event) for later in over):
+        left_after_work = event.captures.get("inferred") and any(end.span.offset < event.span.offset for end in finishes)
+        if left_after_work or event.source_id in earlier or any(_follows(later, event) for later in over):
             out.add(fault)
         elif not fault.is_exit and not fault.kernel:
             later = _progress_after(fault, progress.get(event.source_id, ()))

@@ -65,8 +65,10 @@ class _Rule:
 
 
 _TRIGGER = lazy_pattern(
-    r"exit ?code|closing signal|via signal|via SIG|subprocess|return code|exit status|died with|srun: error|terminated with"
-    r"|exited with|exited on signal|finished with|non-zero status|terminated by signal|echo \$\?|\b(?i:" + _ENDINGS + r")\b"
+    r"exit ?code|closing signal|via signal|via SIG|forcefully exiting|subprocess|return code|exit status|died with|srun: error"
+    r"|terminated with|exited with|exited on signal|finished with|non-zero status|terminated by signal|echo \$\?|\b(?i:"
+    + _ENDINGS
+    + r")\b"
 )
 _RULES = (
     _Rule(
@@ -83,7 +85,9 @@ _RULES = (
     _Rule("spawn", r"Terminating process (?P<pid>\d{1,9}) via signal (?P<signal>SIG\w+)", needs="via signal", by_launcher=True),
     _Rule(
         "elastic",
-        r"Unable to shutdown process (?P<pid>\d{1,9}) via SIG\w+, forcefully exiting via (?P<signal>SIG\w+)",
+        # Python >= 3.11 formats a signal as its number.
+        r"Unable to shutdown process (?P<pid>\d{1,9}) via (?:Signals\.)?\w+,"
+        r" forcefully exiting via (?:Signals\.)?(?P<signal>SIG\w+|\d{1,2})",
         needs="forcefully exiting",
         by_launcher=True,
     ),

@@ -18,7 +18,7 @@ from firstfault.scan.result import Hit, ScanResult
 from firstfault.scan.stream import CELL_BYTES, LOOK_AHEAD, Stream, make_buffer
 from firstfault.scan.windows import WindowKeeper
 
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 4 << 20
 RECENT = 64
 """Of a message repeated thousands of times, so many of the last occurrences in a cell are read."""
 SPARING = 16
@@ -206,7 +206,8 @@ class _Pass:
             self._progress.take_cell(self._cells.pop(0), thorough=whole)
         while self._ranked and self._ranked[0][0] <= limit:
             self._progress.take(self._ranked.pop(0)[1], thorough=whole)
-        self._progress.settle()
+        if self._stream.full or self._stream.finished:
+            self._progress.settle()
 
     def _look_back(self) -> None:
         """Search the end of the stream once more: what it tells last must not hide behind other lines of progress."""

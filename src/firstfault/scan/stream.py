@@ -42,26 +42,31 @@ class Stream:
         self._source = source
         self.buffer = buffer
         self._view = memoryview(buffer)
+        self._step = min(len(buffer) - KEPT_BYTES, CELL_BYTES)
         self.base = 0
         """Offset of the first byte in the buffer."""
-        self.fresh = 0
-        """Offset at which the newest block begins."""
         self.end = 0
         """Offset behind the last byte read."""
         self.finished = False
         self._line_start_at_base = 0
         self._line_start = (0, 0)
 
+    @property
+    def full(self) -> bool:
+        """Whether the next `advance` drops bytes from the buffer."""
+        return self.end - self.base + self._step > len(self.buffer)
+
     def advance(self) -> None:
-        """Read the next block; `finished` is set when there is nothing behind it."""
-        keep = min(self.end - self.base, KEPT_BYTES)
-        drop = self.end - keep - self.base
-        if drop:
+        """Read the next bytes, a cell at most; `finished` is set when there is nothing behind them."""
+        if self.full:
+            # Moved as seldom as the buffer allows, and read in small steps: what was just read is still near the processor.
+            keep = min(self.end - self.base, KEPT_BYTES)
+            drop = self.end - keep - self.base
             self._line_start_at_base = self.line_start(self.base + drop)
             self._view[:keep] = self._view[drop : drop + keep]
             self.base += drop
-        self.fresh = self.end
-        room = self._view[keep : keep + len(self.buffer) - KEPT_BYTES]
+        used = self.end - self.base
+        room = self._view[used : used + self._step]
         while room:
             count = self._read_into(room)
             if not count:

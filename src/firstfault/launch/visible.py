@@ -21,7 +21,7 @@ def visible_devices(text: str | None, gpus: int | None) -> tuple[str, ...] | Non
         return ()
     if text is None:
         return None if gpus is None else tuple(str(index) for index in range(min(gpus, MAX_DEVICES)))
-    if holds_unknown(text):
+    if text == "*" or holds_unknown(text):
         return None
     entries = text.split(",", MAX_DEVICES)[:MAX_DEVICES]
     if text.startswith(("GPU-", "MIG-")):

@@ -60,14 +60,17 @@ def complete(plan: Plan, request: Request) -> Plan:
         processes = plan.processes or _alone(plan, environment, gpus)
         first = processes[0] if processes else Process(env=_RANKED if plan.starter == "deepspeed" else {})
     rank0 = decide({**environment, **first.env}, request, script)
-    processes = tuple(
-        msgspec.structs.replace(process, device=decide({**environment, **process.env}, request, script).device)
-        for process in processes
-    )
+    processes = tuple(_seen(process, {**environment, **process.env}, request, script) for process in processes)
     notes = (*plan.notes, MPI_ADDS) if plan.starter == "mpirun" and not processes else plan.notes
     joined = rank0.init_process_group is not None and rank0.parallel_mode not in (None, "ParallelMode.DISTRIBUTED")
     log = (*plan.log, GROUP_UNUSED) if joined else plan.log
     return msgspec.structs.replace(plan, processes=processes, rank0=rank0, log=log, notes=notes)
+
+
+def _seen(process: Process, environment: Mapping[str, str], request: Request, script: Sequence[str]) -> Process:
+    """The process with its device and, where the start does not narrow them, the GPUs that its variables leave it."""
+    visible = process.visible if process.visible is not None else _visible(environment, request.machine.gpus)
+    return msgspec.structs.replace(process, visible=visible, device=decide(environment, request, script).device)
 
 
 def child_environment(plan: Plan, request: Request) -> dict[str, str]:

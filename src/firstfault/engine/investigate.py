@@ -10,6 +10,7 @@ from firstfault.engine.attribute import attribute
 from firstfault.engine.blanks import Blanks
 from firstfault.engine.compose import Composer
 from firstfault.engine.derive import derive
+from firstfault.engine.live_votes import live_suspicion
 from firstfault.engine.lookup import Known
 from firstfault.engine.match import OUTPUT_KINDS, walk
 from firstfault.engine.missing import missing_facts
@@ -32,7 +33,7 @@ def investigate(bundle: Bundle, pack: Pack, answers: Mapping[str, str] = _NO_ANS
     """
     answered = read_answers(answers, pack)
     aligned = align(bundle)
-    attribution = attribute(aligned, pack.causal)
+    attribution = attribute(aligned, pack.causal, suspicion=live_suspicion(aligned))
     known = Known(derive(aligned, attribution, pack, answered), aligned, attribution, pack)
     # A command whose plan is known says what will happen; a file of settings alone says nothing of any run.
     planned = known.value("launch.command") is not None and known.value("launch.processes") is not None

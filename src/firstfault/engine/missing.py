@@ -31,6 +31,8 @@ _BEHIND_COLLATERAL: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = (
 )
 # Who lost a peer cannot say how that one ended. Where the one is known: its exit code, its output, the kernel of its host.
 _BEHIND_A_LOST_PEER = ("exit.code", "fault.rank_has_log", "host.oom_kill")
+# Nothing was reported yet, and the processes hold the answer as long as they live.
+_WHILE_IT_HANGS = ("hang.stack_outlier", "hang.ras_behind")
 # The rank that did not come is known, and it lived: what it was doing is all that is missing.
 _BEHIND_A_LATE_RANK = ("collective.suspect_activity", "fault.rank_has_log", "collective.suspect_kind")
 # A failure that no entry knows: its whole traceback is the least that a person needs.
@@ -63,6 +65,11 @@ def missing_facts(walk: Walk, known: Known, pack: Pack, blanks: Blanks) -> tuple
             else _without(pack, known)
         )
         front = [pack.facts[name] for name in names if name in pack.facts and not _is_settled(name, known)]
+        facts = [*front, *(spec for spec in facts if spec not in front)]
+    elif known.value("hang.alive") is True and known.value("fault.class") in {"none", "silent"}:
+        # Who took a stack, or asked RAS, can do so once more.
+        again = _WHILE_IT_HANGS if known.value("hang.stack_dumped") is True else tuple(reversed(_WHILE_IT_HANGS))
+        front = [pack.facts[name] for name in again if name in pack.facts and known.value(name) is None]
         facts = [*front, *(spec for spec in facts if spec not in front)]
     return tuple(_missing(spec, _separates(spec, deciding, walk), pack, blanks) for spec in facts[:MAX_MISSING])
 

@@ -61,6 +61,12 @@ _LOG = lazy_pattern(
             # stacks of live processes: py-spy, faulthandler, pystack
             *(r"Process \d+: \S", r"Python v\d", r"(?:Current thread|Thread) (?:0x)?[0-9a-f]+ [(\[]", r"Parent Process \d+: "),
             *(r" {4}\S.{0,300} \([^()\s]+(?::\d+)?\)$", r"Traceback for thread \d", r" {4}\((?:Python|C)\) File \""),
+            # answers of NCCL's RAS service
+            *(
+                r" *(?:Communicator ranks have different|Missing communicator data from) ",
+                r" *\d+ ranks have (?:launched|not|status) ",
+            ),
+            *(r" *Rank \d+ (?:-- |has (?:launched|not|status) )", r" *#\d+-\d+ \([0-9a-f]+\) [A-Z]", r" *\d+ job process"),
             # progress
             *(r"\s*\d{1,3}%\|?[ |]", r"[^|]{0,80}: +\d{1,3}%\|", r"\{'[\w/.-]+': ", r"\*{5} \w", r"wandb: "),
             *(r"(?:.{0,40}\W)?(?:step|iter|iteration|epoch|loss)\b[ =:\[]*\d", r"Loading (?:checkpoint|weights|extension)"),

@@ -187,6 +187,7 @@ class _Input:
             progress=progress,
             settings=structure.settings,
             stacks=structure.stacks,
+            ras=structure.ras,
             facts=(*_as_told(structure.facts, part), *facts),
             ends=ends_of(lines, events, structure.tracebacks) if part.kind in ("log", "unknown") else (),
             ranks=tuple(sorted(rank for rank in ranks if rank is not None)),

@@ -12,19 +12,21 @@ from firstfault.ingest.lines import Line
 from firstfault.model.bundle import Note, SourceKind
 from firstfault.model.event import ProcessExit, Traceback
 from firstfault.model.fact import Fact, Setting
+from firstfault.model.ras import RasQuery
 from firstfault.model.stack import ProcessStack
 
 # The readers are imported where they are used: most sources need two or three of them.
 
 
 class Structure(msgspec.Struct, frozen=True, kw_only=True):
-    """Tracebacks, process ends, settings, facts and stacks of one source."""
+    """Tracebacks, process ends, settings, facts, stacks and answers of RAS of one source."""
 
     tracebacks: tuple[Traceback, ...] = ()
     exits: tuple[ProcessExit, ...] = ()
     settings: tuple[Setting, ...] = ()
     facts: tuple[Fact, ...] = ()
     stacks: tuple[ProcessStack, ...] = ()
+    ras: tuple[RasQuery, ...] = ()
     notes: tuple[Note, ...] = ()
 
 
@@ -68,6 +70,7 @@ def _joined(parts: Iterable[Structure]) -> Structure:
         settings=tuple(item for part in found for item in part.settings),
         facts=tuple(item for part in found for item in part.facts),
         stacks=tuple(item for part in found for item in part.stacks),
+        ras=tuple(item for part in found for item in part.ras),
         notes=tuple(item for part in found for item in part.notes),
     )
 
@@ -171,6 +174,12 @@ def _stacks(lines: Sequence[Line], ctx: Context) -> Structure:
     return Structure(stacks=read_stacks(lines, ctx))
 
 
+def _ras(lines: Sequence[Line], ctx: Context) -> Structure:
+    from firstfault.ingest.ras import read_ras
+
+    return Structure(ras=read_ras(lines, ctx))
+
+
 def _vitals(lines: Sequence[Line], ctx: Context) -> Structure:
     from firstfault.ingest.vitals import read_vitals
 
@@ -239,6 +248,7 @@ _STACKS = _Reader(
     _stacks,
     ("(most recent call first)", " (idle)", " (active", "traceback for thread ", "stack trace of the failed collective:"),
 )
+_RAS = _Reader(_ras, ("comms     nodes", "communicators_count"))
 _MEMORY = (_Reader(_memory_series, ("rss", "resident", "mem", "allocated")), _Reader(_process_tables, ("ppid",)))
 _PRINTED = (
     _TRACEBACKS,
@@ -253,6 +263,7 @@ _PRINTED = (
     *_MEMORY,
     *_SIZES,
     _STACKS,
+    _RAS,
 )
 _READERS: dict[SourceKind, tuple[_Reader, ...]] = {
     "log": _PRINTED,

@@ -9,6 +9,7 @@ import msgspec
 from firstfault.model.collective import RankRecord
 from firstfault.model.event import Clock, Event, Place, ProcessExit, Progress, Traceback
 from firstfault.model.fact import Fact, Setting
+from firstfault.model.ras import RasQuery
 from firstfault.model.span import SourceSpan
 from firstfault.model.stack import ProcessStack
 
@@ -87,7 +88,7 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
 
     `text` is kept for small configs and commands only (a fix edits them); `ranks` are the global ranks whose lines stand in it.
     `covers` is set for a kernel log whose silence means something. `records` say how far ranks are in their collectives,
-    `stacks` what processes were doing.
+    `stacks` what processes were doing, `ras` what NCCL's RAS service answered.
     """
 
     source: Source
@@ -104,6 +105,7 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
     covers: Coverage | None = None
     records: tuple[RankRecord, ...] = ()
     stacks: tuple[ProcessStack, ...] = ()
+    ras: tuple[RasQuery, ...] = ()
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What the stacks of live processes say of the rank that did not arrive: that it lived, and what it was doing."""
+"""What was asked of the processes while they hung: the rank that did not arrive, that it lived, and what it was doing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from firstfault.engine.derive.activity_table import activity_of_frames
+from firstfault.engine.ras_votes import vote_of_ras
 from firstfault.engine.stack_votes import StackVote, Standing, package_path, vote_of_stacks
 from firstfault.model.fact import Fact
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 PRODUCES = (
     "hang.stack_outlier",
+    "hang.ras_behind",
+    "hang.alive",
     "collective.suspect_kind",
     "collective.suspect_alive",
     "collective.suspect_activity",
@@ -34,9 +37,33 @@ _INSTALLED = "/site-packages/"
 
 
 def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
-    """Facts of the stacks, where the main threads of several ranks were seen."""
-    if not any(report.stacks for report in scope.aligned.bundle.reports):
+    """Facts of the stacks, where the main threads of several ranks were seen, and of the answers of RAS."""
+    reports = scope.aligned.bundle.reports
+    if any(report.stacks for report in reports):
+        yield from _of_stacks(scope)
+    if any(report.ras for report in reports):
+        yield from _of_ras(scope)
+
+
+def _of_ras(scope: Scope) -> Iterator[Fact]:
+    """Two answers of RAS compared; one alone says nothing, unless a process no longer answers."""
+    vote = vote_of_ras(scope.aligned.bundle, scope.aligned.rank_map)
+    if vote is None:
         return
+    if vote.mismatch:
+        yield _fact("hang.alive", True, "NCCL's RAS service answers, and finds a difference", vote.spans)
+    if not (vote.settled or vote.dead):
+        return
+    if vote.dead:
+        yield _fact("collective.suspect_kind", "crashed", vote.says, vote.spans)
+        return
+    yield _fact("hang.ras_behind", bool(vote.op), vote.says if vote.op else "no rank stays behind in two answers", vote.spans)
+    if vote.op:
+        yield _fact("collective.suspect_kind", "behind", vote.says, vote.spans)
+        yield _fact("collective.suspect_alive", True, "its RAS thread answers", vote.spans)
+
+
+def _of_stacks(scope: Scope) -> Iterator[Fact]:
     vote = vote_of_stacks(scope.aligned.bundle, scope.aligned.rank_map, scope.attempt)
     if not vote.elsewhere:
         if vote.seen > 1:

@@ -6,24 +6,28 @@ from pathlib import Path
 
 import pytest
 
-from entry_fences import entry_tests
+from entry_fences import answers_of, entry_tests
+from firstfault.engine.handed_over import shows_run
 from firstfault.engine.investigate import investigate
 from firstfault.ingest.bundle import gather
 from firstfault.knowledge.pack import load_pack
 from firstfault.knowledge.schema import EntryTest
 
 PACK = load_pack()
-CASES = [pytest.param(test, files, id=name) for name, test, files in entry_tests(PACK)]
+CASES = [pytest.param(test, files, answers_of(PACK, *name.split("/")), id=name) for name, test, files in entry_tests(PACK)]
 
 
-@pytest.mark.parametrize(("test", "files"), CASES)
-def test_fence_says_what_it_must(test: EntryTest, files: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("test", "files", "answers"), CASES)
+def test_fence_says_what_it_must(test: EntryTest, files: dict[str, str], answers: dict[str, str], tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    diagnosis = investigate(gather([tmp_path], PACK), PACK)
+    bundle = gather([tmp_path], PACK)
+    diagnosis = investigate(bundle, PACK, answers)
     wanted, _, argument = test.expect.partition(":")
     if wanted == "none":
-        assert diagnosis.verdict == "no_failure", test.where
+        # A command alone shows no run: nothing is found in it, and nothing says that a run went well.
+        assert diagnosis.verdict == ("no_failure" if shows_run(bundle) else "undetermined"), test.where
+        assert diagnosis.entry is None, test.where
     elif wanted == "undetermined":
         assert diagnosis.verdict == "undetermined", test.where
     elif wanted == "missing":

@@ -11,6 +11,7 @@ from firstfault.engine.classes import words_of
 from firstfault.engine.derive.frames import is_library
 from firstfault.engine.derive.scope import Scope
 from firstfault.engine.evidence import EvidenceBook
+from firstfault.engine.handed_over import said_of, shows_run
 from firstfault.engine.match import Candidate, Walk, weight
 from firstfault.knowledge.expression import parse
 from firstfault.knowledge.pack import body
@@ -186,6 +187,8 @@ class Composer:
     def _cause(self) -> str:
         finding = self._walk.finding
         said = fill(finding.entry.says, self._known, self._pack.facts).strip() if finding else ""
+        if not said and not self._attribution.reason and not shows_run(self._aligned.bundle):
+            return said_of(self._aligned.bundle)
         return said or _capital(self._attribution.reason)
 
     def _others(self) -> tuple[OtherFinding, ...]:

@@ -11,8 +11,9 @@ from firstfault.engine.blanks import Blanks
 from firstfault.engine.compose import Composer
 from firstfault.engine.derive import derive
 from firstfault.engine.live_votes import live_suspicion
+from firstfault.engine.handed_over import shows_run
 from firstfault.engine.lookup import Known
-from firstfault.engine.match import OUTPUT_KINDS, walk
+from firstfault.engine.match import walk
 from firstfault.engine.missing import missing_facts
 from firstfault.engine.prescribe import prescribe
 
@@ -35,10 +36,7 @@ def investigate(bundle: Bundle, pack: Pack, answers: Mapping[str, str] = _NO_ANS
     aligned = align(bundle)
     attribution = attribute(aligned, pack.causal, suspicion=live_suspicion(aligned))
     known = Known(derive(aligned, attribution, pack, answered), aligned, attribution, pack)
-    # A command whose plan is known says what will happen; a file of settings alone says nothing of any run.
-    planned = known.value("launch.command") is not None and known.value("launch.processes") is not None
-    shows_output = planned or any(report.source.kind in OUTPUT_KINDS for report in bundle.reports)
-    walked = walk(known, pack, attribution, shows_output=shows_output)
+    walked = walk(known, pack, attribution, shows_output=shows_run(bundle))
     first = attribution.initiating[0].span.source if attribution.initiating else None
     blanks = Blanks(known, bundle, first)
     missing = missing_facts(walked, known, pack, blanks)

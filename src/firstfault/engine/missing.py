@@ -127,7 +127,7 @@ def _without(pack: Pack, known: Known) -> tuple[str, ...]:
 def _is_settled(name: str, known: Known) -> bool:
     """True if the fact is known and a further log would not change it."""
     value = known.value(name)
-    return value is not None and value is not False and value != 0
+    return value is not None and value is not False and value not in (0, "none")
 
 
 def _separates(spec: FactSpec, deciding: dict[str, dict[str, None]], walk: Walk) -> tuple[str, ...]:

@@ -12,12 +12,27 @@ FILE_NAMES = {"log": "{}.log", "config": "{}.yaml", "command": "{}.sh", "vitals"
 
 
 def entry_tests(pack: Pack) -> Iterator[tuple[str, EntryTest, dict[str, str]]]:
-    """Id, first fence (which says what must come out) and files of every test; fences of one name are handed over together."""
+    """Id, first fence (which says what must come out) and files of every test; fences of one name are handed over together.
+
+    Answers are no file: `answers_of` gives them.
+    """
     for entry_id in sorted(pack.entries):
         for name, group in groupby(body(pack, entry_id).tests, key=lambda test: test.name):
             sources = list(group)
+            read = [source for source in sources if source.kind != "answers"]
             files = {
                 FILE_NAMES[source.kind].format(name if number == 0 else f"{name}-{number}"): source.text
-                for number, source in enumerate(sources)
+                for number, source in enumerate(read)
             }
             yield f"{entry_id}/{name}", sources[0], files
+
+
+def answers_of(pack: Pack, entry_id: str, name: str) -> dict[str, str]:
+    """The facts that the test `name` of an entry answers, as `--fact` gives them."""
+    lines = [
+        line
+        for test in body(pack, entry_id).tests
+        if test.name == name and test.kind == "answers"
+        for line in test.text.split()
+    ]
+    return dict(line.split("=", 1) for line in lines)

@@ -9,8 +9,11 @@ import msgspec
 
 from firstfault.engine.account import Account, account_for
 from firstfault.engine.align import Aligned
+from firstfault.engine.circumstance import circumstances
+from firstfault.engine.circumstance import survived as what_it_survived
 from firstfault.engine.classes import Fault, read_faults, without_unlabelled_copies
 from firstfault.engine.recovery import recovered_faults, run_finished
+from firstfault.engine.remark import remark
 from firstfault.engine.silent import Suspicion
 from firstfault.knowledge.schema import CausalTable
 from firstfault.model.diagnosis import Certainty
@@ -21,7 +24,6 @@ _SPOKEN = {
     "process_exit": "launcher_report",
     "kernel_segfault_line": "native_signal",
     "store_timeout": "peer_lost",
-    "nccl_abort_note": "collective_timeout",
 }
 _NOISE = frozenset({"teardown_noise", "gpu_xid_cleanup"})
 
@@ -58,6 +60,8 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True):
     finished: bool = False
     exits: tuple[ProcessExit, ...] = ()
     reason: str = ""
+    circumstances: tuple[str, ...] = ()
+    """Whole sentences about what is special: other attempts, a second failure, an error that was survived."""
     symmetric: bool | None = None
 
 
@@ -78,14 +82,34 @@ def attribute(aligned: Aligned, causal: CausalTable, *, suspicion: Suspicion | N
     survived = tuple(fault.event for fault in faults if fault in recovered)
     live = [fault for fault in faults if fault not in recovered]
     if not _failed(live, finished):
+        said = None if finished else remark(aligned, live)
+        if said is not None:
+            return _of_remark(said, aligned, survived)
         fault_class = "none" if finished or not _stops_short(aligned) else "silent"
         certainty: Certainty = "undetermined" if fault_class == "silent" else "established"
         return Attribution(
-            fault_class=fault_class, recovered=survived, finished=finished, exits=aligned.exits, certainty=certainty
+            fault_class=fault_class,
+            recovered=survived,
+            finished=finished,
+            exits=aligned.exits,
+            certainty=certainty,
+            circumstances=what_it_survived([fault for fault in faults if fault in recovered], aligned),
         )
     accounts = _accounts(live, aligned, causal, suspicion)
     chosen = _answering(accounts)
     return _answer(chosen, accounts, aligned, survived, finished)
+
+
+def _of_remark(said: Event, aligned: Aligned, survived: tuple[Event, ...]) -> Attribution:
+    return Attribution(
+        fault_class=said.fault_class or "none",
+        initiating=(said,),
+        relation="several",
+        host=said.place.host,
+        recovered=survived,
+        exits=aligned.exits,
+        reason="the line speaks of a failure that stands somewhere else",
+    )
 
 
 def _failed(live: Sequence[Fault], finished: bool) -> bool:
@@ -164,6 +188,7 @@ def _answer(
         finished=finished,
         exits=tuple(x for x in aligned.exits if attempt is None or x.place.attempt in (None, attempt)),
         reason=_with_other_attempts(choice.reason, attempt, accounts),
+        circumstances=circumstances(attempt, accounts, aligned),
         symmetric=account.symmetric,
     )
 

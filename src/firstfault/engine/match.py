@@ -24,6 +24,8 @@ REQUIRES_SCORE = 3
 CLEAR_LEAD = 2
 # Facts of the plan and of the vitals: the only start of runs that fail without a fatal event.
 SILENT_FAMILIES = frozenset({"plan", "launch", "trainer", "memory", "autograd", "script", "perf", "hang", "train"})
+# A machine that runs slower fails nothing: its state is read like a figure of speed.
+_SPEED_FACTS = frozenset({"gpu.throttle"})
 SETTING_FAMILIES = frozenset({"plan", "launch", "script", "train"})
 # Facts that the frames of the traceback give: what the process was doing when it failed.
 FRAMES_PRODUCER = "engine/derive/frames"
@@ -176,7 +178,7 @@ def _ancestry(entry: Entry, known: Known, pack: Pack) -> tuple[Candidate, ...]:
 
 
 def _families(condition: Condition) -> frozenset[str]:
-    return frozenset(name.split(".", 1)[0] for name in parse(condition.if_).names)
+    return frozenset("perf" if name in _SPEED_FACTS else name.split(".", 1)[0] for name in parse(condition.if_).names)
 
 
 def _asks_only(entry: Entry, families: frozenset[str]) -> bool:
@@ -331,4 +333,4 @@ def _supported(finding: Candidate, rivals: Sequence[Candidate]) -> bool:
 def _collateral(attribution: Attribution, pack: Pack) -> bool:
     """True if all that is left unexplained is normally a consequence of something that was not seen."""
     priors = {entry.id: entry.prior for entry in pack.causal.classes}
-    return bool(attribution.fault_class) and priors.get(attribution.fault_class) == "collateral"
+    return priors.get(attribution.fault_class) in ("collateral", "context")

@@ -26,6 +26,10 @@ _COSTS: dict[str, int] = {cost: rank for rank, cost in enumerate(get_args(Cost))
 _BEHIND_COLLATERAL: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = (
     (frozenset({"launcher_report", "launcher_sigterm", "step_teardown"}), ("fault.own_exceptions", "exit.code")),
     (frozenset({"silent"}), ("exit.code", "exit.signal_sender")),
+    (frozenset({"cuda_note"}), ("cuda.error", "cuda.blocking")),
+    (frozenset({"gpu_xid_cleanup"}), ("gpu.xid_first", "exit.code")),
+    (frozenset({"resume_note"}), ("fault.own_exceptions", "exit.code")),
+    (frozenset({"nccl_abort_note"}), ("fault.own_exceptions", "fault.rank_has_log")),
     (frozenset({"none"}), ("launch.command", "fault.class")),
     (frozenset(), ("fault.rank_has_log", "collective.suspect_kind", "fault.own_exceptions")),
 )

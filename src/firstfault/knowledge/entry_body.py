@@ -33,7 +33,7 @@ SECTIONS = (
     "Tests",
 )
 MANDATORY = ("In short", "Why it happens", "Fix", "Verify", "Sources", "Tests")
-TEST_KINDS = ("log", "config", "command", "vitals", "script")
+TEST_KINDS = ("log", "config", "command", "vitals", "script", "answers")
 _FENCE = lazy_pattern(r"(`{3,}|~{3,})\s*([^`]*?)\s*\Z")
 _HEADING = lazy_pattern(r"(#{1,6})\s+(.*?)\s*#*\Z")
 _EXPECT = lazy_pattern(

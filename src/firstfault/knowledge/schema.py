@@ -169,7 +169,7 @@ class VerifyRule(msgspec.Struct, frozen=True, kw_only=True):
 class EntryTest(msgspec.Struct, frozen=True, kw_only=True):
     """A fence under *Tests*: input of a kind, and what the diagnosis must say of it."""
 
-    kind: Literal["log", "config", "command", "vitals", "script"]
+    kind: Literal["log", "config", "command", "vitals", "script", "answers"]
     name: str
     expect: str
     text: str

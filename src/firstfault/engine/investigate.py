@@ -10,8 +10,8 @@ from firstfault.engine.attribute import attribute
 from firstfault.engine.blanks import Blanks
 from firstfault.engine.compose import Composer
 from firstfault.engine.derive import derive
-from firstfault.engine.live_votes import live_suspicion
 from firstfault.engine.handed_over import shows_run
+from firstfault.engine.live_votes import live_suspicion
 from firstfault.engine.lookup import Known
 from firstfault.engine.match import walk
 from firstfault.engine.missing import missing_facts

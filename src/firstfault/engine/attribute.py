@@ -9,8 +9,6 @@ import msgspec
 
 from firstfault.engine.account import Account, account_for
 from firstfault.engine.align import Aligned
-from firstfault.engine.circumstance import circumstances
-from firstfault.engine.circumstance import survived as what_it_survived
 from firstfault.engine.classes import Fault, read_faults, without_unlabelled_copies
 from firstfault.engine.recovery import recovered_faults, run_finished
 from firstfault.engine.remark import remark
@@ -60,8 +58,6 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True):
     finished: bool = False
     exits: tuple[ProcessExit, ...] = ()
     reason: str = ""
-    circumstances: tuple[str, ...] = ()
-    """Whole sentences about what is special: other attempts, a second failure, an error that was survived."""
     symmetric: bool | None = None
 
 
@@ -88,12 +84,7 @@ def attribute(aligned: Aligned, causal: CausalTable, *, suspicion: Suspicion | N
         fault_class = "none" if finished or not _stops_short(aligned) else "silent"
         certainty: Certainty = "undetermined" if fault_class == "silent" else "established"
         return Attribution(
-            fault_class=fault_class,
-            recovered=survived,
-            finished=finished,
-            exits=aligned.exits,
-            certainty=certainty,
-            circumstances=what_it_survived([fault for fault in faults if fault in recovered], aligned),
+            fault_class=fault_class, recovered=survived, finished=finished, exits=aligned.exits, certainty=certainty
         )
     accounts = _accounts(live, aligned, causal, suspicion)
     chosen = _answering(accounts)
@@ -188,7 +179,6 @@ def _answer(
         finished=finished,
         exits=tuple(x for x in aligned.exits if attempt is None or x.place.attempt in (None, attempt)),
         reason=_with_other_attempts(choice.reason, attempt, accounts),
-        circumstances=circumstances(attempt, accounts, aligned),
         symmetric=account.symmetric,
     )
 

@@ -27,11 +27,18 @@ def holds_unknown(word: str) -> bool:
     return bool(_UNKNOWN.search(word))
 
 
+def defaults_taken(word: str, lookup: Lookup) -> list[str]:
+    """The names of `${N:-4}` in the word that `lookup` does not know, so that their default stands."""
+    found = _REFERENCE.finditer(word) if "${" in word else ()
+    defaults = [match["name"] for match in found if (match["rest"] or "").lstrip(":")[:1] in ("-", "=")]
+    return [name for name in defaults if lookup(name) is None]
+
+
 def expand(word: str, lookup: Lookup) -> str:
     """The word with every variable that `lookup` knows put in, `${N:-4}` and `$((A * B))` included.
 
-    A name that `lookup` does not know (None) stays as written. Variables that refer to each other are followed `MAX_DEPTH`
-    deep, and no further.
+    A name that `lookup` does not know (None) stays as written, except that `${N:-4}` is then its default. Variables that
+    refer to each other are followed `MAX_DEPTH` deep, and no further.
     """
     for _ in range(MAX_DEPTH):
         if "$" not in word or len(word) > MAX_WORD_CHARS:
@@ -46,11 +53,11 @@ def expand(word: str, lookup: Lookup) -> str:
 
 def _value(found: re.Match[str], lookup: Lookup) -> str:
     """`${N:-4}` takes its default also for an empty value, `${N-4}` does not; `${N:+x}` is x where N is set."""
-    known = lookup(found["plain"] or found["name"])
-    if known is None:
-        return found[0]
-    known, rest = known[:MAX_VALUE_CHARS], found["rest"] or ""
+    known, rest = lookup(found["plain"] or found["name"]), found["rest"] or ""
     operator, colon = rest.lstrip(":")[:1], rest.startswith(":")
+    if known is None:
+        return rest.lstrip(":")[1:] if operator in ("-", "=") else found[0]
+    known = known[:MAX_VALUE_CHARS]
     if operator == "+":
         return rest.lstrip(":")[1:] if known or not colon else ""
     return rest[2:] if operator in ("-", "=") and colon and not known else known

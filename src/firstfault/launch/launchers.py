@@ -14,11 +14,14 @@ _TORCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 _MPI = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun")
 
 
-def plan_start(request: Request) -> Plan:
+MAX_NESTING = 8
+
+
+def plan_start(request: Request, depth: int = 0) -> Plan:
     """What the launcher starts, `rank0` and the processes of torchelastic left to `worker.complete`.
 
-    The planners are imported when they are needed: a plain `python` loads none of the others. A first word that is no launcher
-    gives a plan without `tool`.
+    The planners are imported when they are needed: a plain `python` loads none of the others. Programs before a launcher are
+    taken off, as behind `srun`; words that lead to no launcher give a plan without `tool`.
     """
     name = request.words[0].rpartition("/")[2] if request.words else ""
     if _PYTHON.match(name):
@@ -38,13 +41,28 @@ def plan_start(request: Request) -> Plan:
     if name == "srun":
         from firstfault.launch.slurm import plan_srun
 
-        return plan_srun(request, plan_start)
+        return plan_srun(request, lambda inner: plan_start(inner, depth + 1))
     if name in _MPI:
         from firstfault.launch.mpi import plan_mpi
 
         return plan_mpi(request)
-    note = f"{name or 'nothing'} is no launcher that is known here: what it starts is not known"
-    return Plan(command=request.words, gpus=request.machine.gpus, notes=(note,))
+    return _wrapped(request, depth)
+
+
+def _wrapped(request: Request, depth: int) -> Plan:
+    from firstfault.launch.script import launch_of
+    from firstfault.launch.worker import complete
+    from firstfault.launch.wrappers import unwrap
+
+    found = unwrap(request.words, request.environment, read=request.read) if depth < MAX_NESTING else ()
+    command = launch_of(found)
+    if command is None:
+        name = request.words[0] if request.words else "nothing"
+        note = f"{name} is no launcher that is known here: what it starts is not known"
+        return Plan(command=request.words, gpus=request.machine.gpus, notes=(note,))
+    inner = msgspec.structs.replace(request, words=command.words, environment=command.environment)
+    planned = complete(plan_start(inner, depth + 1), inner)
+    return msgspec.structs.replace(planned, notes=(*command.notes, *planned.notes))
 
 
 def _python(request: Request) -> Plan:

@@ -9,6 +9,7 @@ import msgspec
 from firstfault.launch.elastic_workers import DRAWN, MAX_PROCESSES
 from firstfault.launch.request import Request
 from firstfault.launch.values import Given, origin, settle
+from firstfault.launch.worker import complete
 from firstfault.model.plan import Origin, Plan, Process, Spawn
 
 _SHORT = {
@@ -26,6 +27,8 @@ _ALONE = frozenset(
     }
 )  # fmt: skip
 _LAUNCHERS = frozenset({"accelerate", "torchrun", "deepspeed"})
+
+MAX_REPLANNED = 64
 
 # What `sbatch` sets for its script from an option, and `srun` in it takes as its own default.
 BATCH_VARIABLES = {
@@ -122,17 +125,22 @@ def plan_srun(request: Request, plan_inner: Callable[[Request], Plan]) -> Plan:
     tasks = task_numbers(read.options, request)
     per_node = _int(tasks.per_node) if tasks.per_node is not None else None
     visible, rule = task_gpus(read.options, request, per_node)
-    inner = request if visible is None else _with_gpus(request, visible, rule)
-    inner = msgspec.structs.replace(inner, words=read.program)
+    total = _int(tasks.total) if tasks.total is not None else None
+    first = _process(0, total, per_node, visible, rule)
+    given = {name: Given(value, "derived", rule or "the first task of srun") for name, value in first.env.items()}
+    inner = msgspec.structs.replace(request, words=read.program, environment={**request.environment, **given})
     planned = plan_inner(inner) if read.program else Plan()
     origins = (*_origins(tasks), *planned.origins)
     if planned.starter not in (None, "python") or planned.tool in _LAUNCHERS:
         note = f"srun starts this command {per_node if per_node is not None else '?'}x on each of its {tasks.nodes.value} nodes"
+        planned = complete(planned, inner)
         return msgspec.structs.replace(
             planned, command=request.words, origins=origins, notes=(note, *planned.notes), env_set=_added(planned, visible)
         )
-    total = _int(tasks.total) if tasks.total is not None else None
-    count = min(per_node or 0, MAX_PROCESSES)
+    processes = [_process(task, total, per_node, visible, rule) for task in range(min(per_node or 0, MAX_PROCESSES))]
+    if planned.rank0 is not None:
+        # The text behind `bash -c` may make ranks of SLURM_PROCID and its like: each task runs it on its own.
+        processes = [_told(process, inner, plan_inner) for process in processes[:MAX_REPLANNED]]
     return Plan(
         tool="srun",
         command=request.words,
@@ -141,16 +149,12 @@ def plan_srun(request: Request, plan_inner: Callable[[Request], Plan]) -> Plan:
         nnodes=tasks.nodes.value if isinstance(tasks.nodes.value, int) else None,
         nproc_per_node=per_node,
         world_size=total,
-        processes=tuple(_process(task, total, per_node, visible, rule) for task in range(count)),
+        processes=tuple(processes),
         spawn=Spawn(kind="popen", argv=read.program),
         origins=origins,
         notes=planned.notes,
+        rank0=planned.rank0,
     )
-
-
-def _with_gpus(request: Request, visible: tuple[str, ...], rule: str) -> Request:
-    environment = {**request.environment, "CUDA_VISIBLE_DEVICES": Given(",".join(visible), "derived", rule)}
-    return msgspec.structs.replace(request, environment=environment)
 
 
 def _added(planned: Plan, visible: tuple[str, ...] | None) -> dict[str, str]:

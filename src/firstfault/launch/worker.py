@@ -44,8 +44,8 @@ DDP_NEEDS_TWO_SINCE: Version = (1, 10)
 
 
 def complete(plan: Plan, request: Request) -> Plan:
-    """The plan with its processes and what the first of them decides; a plan that ends in an error stays as it is."""
-    if plan.error is not None or plan.starter is None:
+    """The plan with its processes and what the first of them decides; one that ends in an error or has them stays as it is."""
+    if plan.error is not None or plan.starter is None or plan.rank0 is not None:
         return plan
     environment = child_environment(plan, request)
     gpus = request.machine.gpus

@@ -163,6 +163,14 @@ def _added(planned: Plan, visible: tuple[str, ...] | None) -> dict[str, str]:
     return {"CUDA_VISIBLE_DEVICES": ",".join(visible), **planned.env_set}
 
 
+def _told(process: Process, inner: Request, plan_inner: Callable[[Request], Plan]) -> Process:
+    """The task with the ranks, GPUs and device that its own run of the program gives it."""
+    given = {name: Given(value, "derived", "srun") for name, value in process.env.items()}
+    planned = plan_inner(msgspec.structs.replace(inner, environment={**inner.environment, **given}))
+    found = planned.processes[0] if planned.processes else process
+    return msgspec.structs.replace(found, env={**process.env, **found.env})
+
+
 def _process(task: int, total: int | None, per_node: int | None, visible: tuple[str, ...] | None, rule: str) -> Process:
     env = {"SLURM_LOCALID": str(task), "SLURM_NODEID": "0", "SLURM_PROCID": str(task)}
     if total is not None:

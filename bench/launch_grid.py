@@ -87,7 +87,7 @@ def differences(recorded: dict[str, Any], plan: Plan, names: tuple[str, ...]) ->
     if "log" not in recorded:
         said = [*plan.warnings, *(text for text in plan.log if not text.startswith("transformers."))]
         planned["warnings"] = [_shortened(text, other) for text, other in zip_longest(said, recorded["warnings"]) if text]
-    elif recorded["spawn"] and "worker_envs" in recorded["spawn"]:
+    elif "worker_envs" in (recorded.get("spawn") or {}):
         # What torchelastic's agent puts into its own environment was recorded with these rows only.
         planned["env_set"] |= {name: plan.processes[0].env[name] for name in AGENT}
         recorded = {**recorded, "spawn": {**recorded["spawn"], "argv": recorded["spawn"]["argv"][0]}}

@@ -164,22 +164,26 @@ def _addresses(env: Environment, arguments: Arguments, version: Version) -> None
     """MASTER_ADDR and MASTER_PORT of the single process, where it is meant to be one of several."""
     machines, processes = arguments.value("num_machines"), arguments.value("num_processes")
     address, port = arguments.value("main_process_ip"), arguments.value("main_process_port")
-    if machines > 1:
-        if version >= (1, 8):
-            if address is None:
-                raise AssertionError("When using multiple machines, you need to specify the main process IP.")
-            if port is None:
-                raise AssertionError("When using multiple machines, you need to specify the main process port.")
-        env["MASTER_ADDR"], env["MASTER_PORT"] = address, str(port)
-        if version < (1, 8) and version >= (0, 28) and arguments.value("mpirun_hostfile") is not None:
-            count = arguments.get("mpirun_ccl")
-            env["CCL_WORKER_COUNT"] = str(count) if version >= (0, 32) else count
-    elif (processes is not None or version < (1, 8)) and processes > 1:
+    if version < (1, 8):
+        if machines > 1:
+            env["MASTER_ADDR"], env["MASTER_PORT"] = address, str(port)
+            if version >= (0, 28) and arguments.value("mpirun_hostfile") is not None:
+                count = arguments.get("mpirun_ccl")
+                env["CCL_WORKER_COUNT"] = str(count) if version >= (0, 32) else count
+            return
+        meant = processes > 1
+    else:
+        if machines > 1 and address is None:
+            raise AssertionError("When using multiple machines, you need to specify the main process IP.")
+        if machines > 1 and port is None:
+            raise AssertionError("When using multiple machines, you need to specify the main process port.")
+        meant = (processes is not None and processes > 1) or machines > 1
+    if meant:
         env["MASTER_ADDR"] = "127.0.0.1" if address is None else address
         env["MASTER_PORT"] = "29500" if port is None else str(port)
-    if "MASTER_ADDR" in env and (1, 8) <= version < (1, 13) and (machines > 1 or (processes or 0) > 1):
-        # oneCCL's bindings are taken not to be installed.
-        env["CCL_WORKER_COUNT"] = "0"
+        if (1, 8) <= version < (1, 13):
+            # oneCCL's bindings are taken not to be installed.
+            env["CCL_WORKER_COUNT"] = "0"
 
 
 def _precision(env: Environment, arguments: Arguments, request: Request, version: Version) -> None:

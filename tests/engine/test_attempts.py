@@ -17,12 +17,12 @@ def attempt(number, own="IndexError: index out of range in self"):
 def test_attempts_that_agree():
     found = attributed(2, *attempt(0), *attempt(1))
     assert (found.rank, found.attempt, found.fault_class) == (0, 1, "python_exception")
-    assert found.reason.endswith("; attempt 0 failed in the same way")
+    assert found.circumstances == ("It came back: attempt 0 failed in the same way, on the same rank.",)
 
 
 def test_attempts_that_do_not_agree():
     found = attributed(2, *attempt(0, "KeyError: 'x'"), *attempt(1))
-    assert found.attempt == 1 and found.reason.endswith("; attempt 0 failed differently")
+    assert found.attempt == 1 and found.circumstances == ("Attempt 0 failed differently: rank 0 raised an exception.",)
 
 
 def test_rendezvous_failure_of_a_later_attempt_does_not_displace_the_fault():
@@ -78,7 +78,7 @@ def test_accounts_about_other_processes_are_attempts():
         failed(1, 11 + 10 * attempt, told=(10 + 10 * attempt,))
     found = attributed(2, closed(log, 1, 31))
     assert (found.rank, found.attempt) == (1, 2)
-    assert found.reason.endswith("; attempts 0, 1 failed in the same way")
+    assert found.circumstances == ("It came back: attempts 0 and 1 failed in the same way, on the same rank.",)
     assert found.independent == ()
 
 
@@ -91,7 +91,7 @@ def test_restart_that_never_meets_again_follows_from_the_failure_before():
         failed(0, 10 + 10 * attempt, told=(11 + 10 * attempt,))
     found = attributed(2, closed(log, 0, 30))
     assert (found.rank, found.attempt, found.fault_class) == (1, 0, "python_exception")
-    assert found.independent == ()
+    assert found.circumstances == ("Attempts 1 and 2 did not get going again: what they show follows from it.",)
 
 
 def test_nodes_count_their_own_attempts():
@@ -114,3 +114,40 @@ def test_one_failed_line_without_life_below_is_one_attempt():
     log.raises("ValueError: token", rank=1)
     failed(1, 11)
     assert aligned(2, closed(log, 1, 11)).attempts == ()
+
+
+def test_same_failure_on_another_rank_is_said():
+    log, failed = launcher()
+    log.raises("ValueError: token", rank=1)
+    failed(1, 11, told=(10,))
+    log.raises("ValueError: token", rank=0)
+    failed(0, 20, told=(21,))
+    found = attributed(2, closed(log, 0, 20))
+    assert (found.rank, found.attempt) == (0, 1)
+    assert found.circumstances == ("Attempt 0 failed in the same way, on rank 1.",)
+
+
+def restarted_run():
+    log, failed = launcher()
+    log.raises("ValueError: token", rank=1).fault("peer_lost", rank=0)
+    return failed(1, 11, told=(10,))
+
+
+def test_run_that_recovered_and_finished_did_not_fail():
+    found = attributed(2, restarted_run().steps(4, rank=0).note("run.finished"))
+    assert (found.fault_class, found.certainty) == ("none", "established")
+    said = "Attempt 0 failed (rank 1 raised an exception), the run was restarted, and attempt 1 came to its end."
+    assert found.circumstances == (said,)
+
+
+def test_run_that_goes_on_after_a_restart_has_not_failed_yet():
+    found = attributed(2, restarted_run().steps(4, rank=0))
+    assert found.fault_class == "none" and "goes on as far as the log reaches" in found.circumstances[0]
+
+
+def test_progress_in_the_folder_of_the_last_attempt_shows_that_the_run_goes_on():
+    later = [Log(f"attempt_1/{rank}/stderr.log", rank=rank, attempt=1).steps(5) for rank in range(2)]
+    console = Log("console.log").exit(-15, pid=10, told=True).exit(1, local_rank=0, pid=11)
+    assert attributed(2, *attempt(0), *later, console).fault_class == "none"
+    later[1].raises("KeyError: 'x'")
+    assert attributed(2, *attempt(0), *later, console).attempt == 1

@@ -95,6 +95,14 @@ def test_the_same_exception_printed_twice_by_a_rank_is_one_event_at_the_earlier_
     assert [(event.span.line, event.place.rank) for event in report.events] == [(4, 2)]
 
 
+def test_the_same_exception_after_the_launcher_lost_its_workers_is_another_one():
+    failed = "E0304 10:22:41.118000 6100 torch/distributed/elastic/multiprocessing/api.py:874] "
+    failed += "failed (exitcode: 1) local_rank: 2 (pid: 6171) of binary: /opt/venv/bin/python\n"
+    raised = traceback("ValueError", "bad", "[rank2]: ")
+    report = only(raised + failed + raised)
+    assert [event.span.line for event in report.events if event.name == "python.exception"] == [4, 9]
+
+
 def test_ranks_that_fail_alike_stay_apart():
     text = "".join(traceback("ValueError", "bad", f"[rank{rank}]: ") for rank in (0, 1))
     assert names(only(text)) == [("python.exception", 0), ("python.exception", 1)]

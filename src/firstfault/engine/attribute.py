@@ -9,6 +9,8 @@ import msgspec
 
 from firstfault.engine.account import Account, account_for
 from firstfault.engine.align import Aligned
+from firstfault.engine.circumstance import circumstances
+from firstfault.engine.circumstance import survived as what_it_survived
 from firstfault.engine.classes import Fault, read_faults, without_unlabelled_copies
 from firstfault.engine.recovery import recovered_faults, run_finished
 from firstfault.engine.remark import remark
@@ -58,6 +60,8 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True):
     finished: bool = False
     exits: tuple[ProcessExit, ...] = ()
     reason: str = ""
+    circumstances: tuple[str, ...] = ()
+    """Whole sentences about what is special: other attempts, a second failure, an error that was survived."""
     symmetric: bool | None = None
 
 
@@ -84,7 +88,12 @@ def attribute(aligned: Aligned, causal: CausalTable, *, suspicion: Suspicion | N
         fault_class = "none" if finished or not _stops_short(aligned) else "silent"
         certainty: Certainty = "undetermined" if fault_class == "silent" else "established"
         return Attribution(
-            fault_class=fault_class, recovered=survived, finished=finished, exits=aligned.exits, certainty=certainty
+            fault_class=fault_class,
+            recovered=survived,
+            finished=finished,
+            exits=aligned.exits,
+            certainty=certainty,
+            circumstances=what_it_survived([fault for fault in faults if fault in recovered], aligned),
         )
     accounts = _accounts(live, aligned, causal, suspicion)
     chosen = _answering(accounts)
@@ -178,26 +187,7 @@ def _answer(
         recovered=survived,
         finished=finished,
         exits=tuple(x for x in aligned.exits if attempt is None or x.place.attempt in (None, attempt)),
-        reason=_with_other_attempts(choice.reason, attempt, accounts),
+        reason=choice.reason,
+        circumstances=circumstances(attempt, accounts, aligned),
         symmetric=account.symmetric,
     )
-
-
-def _with_other_attempts(reason: str, attempt: int | None, accounts: dict[int | None, Account]) -> str:
-    others = [(number, found) for number, found in accounts.items() if number != attempt and found.own]
-    if not others:
-        return reason
-    chosen = accounts[attempt]
-    same = [n for n, found in others if found.choice.rank == chosen.choice.rank and _same_shape(found, chosen)]
-    listed = ", ".join(str(number) for number in (same or [n for n, _ in others]) if number is not None)
-    if same:
-        return (
-            f"{reason}; attempt {listed} failed in the same way"
-            if len(same) == 1
-            else (f"{reason}; attempts {listed} failed in the same way")
-        )
-    return f"{reason}; attempt {listed} failed differently" if listed else reason
-
-
-def _same_shape(a: Account, b: Account) -> bool:
-    return bool(a.choice.initiating and b.choice.initiating) and a.choice.initiating[0].shape == b.choice.initiating[0].shape

@@ -81,6 +81,9 @@ class Composer:
         initiating = self._initiating() if failed else None
         others = self._others() if failed else ()
         collateral = self._collateral() if failed else ()
+        self._book.cite(
+            event.span for event in self._attribution.recovered[:_MAX_INITIATING] if self._attribution.circumstances
+        )
         marks = timeline(self._aligned, self._attribution, self._book, self._pack.causal) if failed else ()
         return Diagnosis(
             verdict=self._walk.verdict,
@@ -91,7 +94,7 @@ class Composer:
             initiating=initiating,
             others=others,
             collateral=collateral,
-            cause=self._cause() if failed else "",
+            cause=" ".join(filter(None, (self._cause() if failed else "", *self._attribution.circumstances))),
             mechanism=_first_paragraph(body(self._pack, entry.id).sections.get("Why it happens", "")) if entry else "",
             reasons=reasons,
             fix=fixes,

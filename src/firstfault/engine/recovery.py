@@ -50,7 +50,10 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fau
     progress = {report.source.id: report.progress for report in aligned.bundle.reports}
     fresh = [event for event in aligned.events if event.name in _STARTS and _goes_on(event, progress.get(event.source_id, ()))]
     earlier = earlier_runs(aligned.bundle)
-    ended = [found for found in aligned.exits if found.source_id not in earlier]
+    survived = _survived_attempts(faults, aligned, finishes)
+    ended = [
+        found for found in aligned.exits if found.source_id not in earlier and not _is_before(found.place.attempt, survived)
+    ]
     failing = any(_is_bad(found) and not _is_past(found, finishes, fresh) for found in ended)
     last_own: dict[tuple[str, int | None], int] = {}
     for fault in faults:
@@ -62,7 +65,8 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fau
         event = fault.event
         over = (*(() if failing else finishes), *(fresh if fault.fault_class in _ENDS_LATER else ()))
         left_after_work = event.captures.get("inferred") and any(end.span.offset < event.span.offset for end in finishes)
-        if left_after_work or event.source_id in earlier or any(_follows(later, event) for later in over):
+        before = event.source_id in earlier or _is_before(event.place.attempt, survived)
+        if left_after_work or before or any(_follows(later, event) for later in over):
             out.add(fault)
         elif not fault.is_exit and not fault.kernel:
             later = _progress_after(fault, progress.get(event.source_id, ()))
@@ -71,6 +75,23 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fau
             if complete or any(_went_on(fault, last, failed_at, failing) for last in later):
                 out.add(fault)
     return frozenset(out)
+
+
+def _survived_attempts(faults: Sequence[Fault], aligned: Aligned, finishes: Sequence[Event]) -> int | None:
+    """The last attempt if the run was restarted and nothing ended it there although it went on; None otherwise."""
+    if len(aligned.attempts) < 2:
+        return None
+    last = aligned.attempts[-1]
+    if any(fault.event.place.attempt == last and fault.tier > 0 and fault.weight > 0 for fault in faults):
+        return None
+    if any(_is_bad(found) and found.place.attempt == last for found in aligned.exits):
+        return None
+    alive = any(event.place.attempt == last for event in finishes)
+    return last if alive or any(sample.attempt == last for sample in aligned.progress) else None
+
+
+def _is_before(attempt: int | None, survived: int | None) -> bool:
+    return attempt is not None and survived is not None and attempt < survived
 
 
 def _is_bad(found: ProcessExit) -> bool:

@@ -12,6 +12,7 @@ from firstfault.engine.classes import Fault
 from firstfault.engine.clocks import ran_for_s, started
 from firstfault.engine.streams import FREE
 from firstfault.engine.votes import named_rank, never_entered, odd_one_out
+from firstfault.engine.wording import listed
 from firstfault.model.event import Place
 
 MAX_WAITS = 32
@@ -105,9 +106,4 @@ def _why_one(rank: int, aligned: Aligned, told_ranks: Collection[int]) -> str:
 def _why_several(silent: Sequence[int], aligned: Aligned) -> str:
     missing = [rank for rank in silent if rank not in aligned.ranks]
     what = "nothing was handed over of" if len(missing) == len(silent) else "no error of their own is known of"
-    return f"{what} {_ranks(silent)}, and the other ranks report only consequences"
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    shown = ", ".join(str(rank) for rank in ranks[:8])
-    return f"ranks {shown}" + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
+    return f"{what} {listed(silent)}, and the other ranks report only consequences"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from firstfault.engine.causes import Link
 from firstfault.engine.classes import Fault
 from firstfault.units import format_duration
@@ -41,6 +43,7 @@ _DID = {
     "tracker_error": "lost its experiment tracker",
     "watchdog_stuck": "hung until its watchdog gave up",
 }
+MAX_LISTED = 8
 _JOB = {
     "scheduler_stop": "the scheduler stopped the job",
     "host_oom_kill": "the kernel's OOM killer ended a process",
@@ -51,6 +54,16 @@ _JOB = {
     "exit_sigkill": "a process was killed (SIGKILL)",
     "exit_sigterm": "the launcher itself was told to stop (SIGTERM)",
 }
+
+
+def listed(ranks: Sequence[int]) -> str:
+    """`rank 3`, `ranks 1 and 3`, `ranks 0, 1, 2 and 5 more`; empty for none."""
+    if len(ranks) < 2:
+        return "".join(f"rank {rank}" for rank in ranks)
+    shown = [str(rank) for rank in ranks[:MAX_LISTED]]
+    left = len(ranks) - len(shown)
+    last = f"{left} more" if left else shown.pop()
+    return f"ranks {', '.join(shown)} and {last}"
 
 
 def subject(fault: Fault) -> str:
@@ -73,6 +86,8 @@ def why_consequence(fault: Fault, root: Fault, link: Link | None = None) -> str:
         return f"{subject(root)}{before}, which closed its connections"
     if effect in ("collective_timeout", "watchdog_stuck", "nccl_abort_note"):
         return f"it waited in a collective that cannot complete: {subject(root)}{before}"
+    if stopped and effect == "exit_sigkill":
+        return f"the launcher killed this process, which had not ended on SIGTERM, after {subject(root)}"
     if stopped or effect in ("exit_sigterm", "launcher_sigterm", "keyboard_interrupt"):
         return f"the launcher stopped this process after {subject(root)}"
     if effect in ("launcher_report", "step_teardown", "elastic_node_lost", "process_exit"):

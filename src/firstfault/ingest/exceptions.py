@@ -13,6 +13,7 @@ from firstfault.knowledge.schema import CausalTable
 from firstfault.model.event import Event, Place, Traceback
 
 TRACEBACK_SIGNAL = "python.traceback"
+_WORKERS_GONE = frozenset({"launcher.worker_failed", "launcher.restarts_workers"})
 
 
 class Blocks:
@@ -77,7 +78,11 @@ def exceptions_of(events: Sequence[Event], reading: Reading, causal: CausalTable
 
 
 def without_copies(events: Sequence[Event], tracebacks: Sequence[Traceback]) -> list[Event]:
-    """One event for an exception that a rank prints twice (plain, and again with its prefix), at the earliest place."""
+    """One event for an exception that a rank prints twice (plain, and again with its prefix), at the earliest place.
+
+    Where the launcher says in between that its workers are gone, a new process printed the second one.
+    """
+    gone = sorted(event.span.offset for event in events if event.name in _WORKERS_GONE)
     kept: list[Event] = []
     seen: dict[tuple[object, ...], list[int]] = {}
     for event in events:
@@ -89,7 +94,9 @@ def without_copies(events: Sequence[Event], tracebacks: Sequence[Traceback]) -> 
         inner = (block.frames[-1].path, block.frames[-1].line) if block.frames else None
         key = (event.name, block.type, block.message[:300], inner)
         earlier = seen.setdefault(key, [])
-        copied = next((at for at in earlier if _is_copy(kept[at], event, tracebacks)), None)
+        lives = bisect_right(gone, event.span.offset)
+        alike = (at for at in earlier if bisect_right(gone, kept[at].span.offset) == lives)
+        copied = next((at for at in alike if _is_copy(kept[at], event, tracebacks)), None)
         if copied is None:
             earlier.append(len(kept))
             kept.append(event)

@@ -1,0 +1,51 @@
+"""What is said beside who was first."""
+
+from __future__ import annotations
+
+from engine.faults import Log, attributed, rank_logs
+
+
+def test_all_ranks_alike_are_said_to_be():
+    found = attributed(3, *[log.raises("ValueError: token") for log in rank_logs(3)])
+    assert found.circumstances == ("All 3 ranks that printed anything failed with the same error: no single rank started it.",)
+
+
+def test_second_failure_with_its_distance():
+    logs = rank_logs(3, host="a")
+    logs[0].raises("ValueError: token", at=100)
+    logs[2].raises("FileNotFoundError: x", at=130)
+    found = attributed(3, *logs)
+    assert found.rank == 0
+    assert found.circumstances == ("A second failure is independent of it: rank 2 raised an exception 30 s later.",)
+
+
+def test_consequence_is_no_second_failure():
+    logs = rank_logs(2)
+    logs[0].raises("ValueError: token")
+    logs[1].fault("peer_lost")
+    assert attributed(2, *logs).circumstances == ()
+
+
+def test_failure_while_the_run_is_closed():
+    log = Log("rank-0.log", rank=0).note("run.finished").raises("KeyError: 'summary'")
+    (said,) = attributed(1, log).circumstances
+    assert said.startswith("The end of training stands above it")
+
+
+def test_exception_raised_while_a_lost_peer_is_handled():
+    logs = rank_logs(2)
+    logs[0].raises("ValueError: token")
+    logs[1].raises("RuntimeError: Connection closed by peer", "KeyError: 'optimizer'", fault_class="peer_lost")
+    found = attributed(2, *logs)
+    assert found.rank == 0
+    assert found.circumstances == (
+        "The KeyError of rank 1 was raised while it handled the lost connection: it is no second failure.",
+    )
+
+
+def test_kill_by_the_launcher_is_no_out_of_memory_kill():
+    console = Log("console.log", host="a").raises("ValueError: token", rank=1)
+    console.exit(-15, rank=0, pid=10, told=True).exit(-15, pid=12, told=True).exit(-9, pid=12, told=True)
+    console.exit(1, rank=1, pid=11).exit(-9, rank=2, pid=12)
+    (said,) = attributed(3, console).circumstances
+    assert said.startswith("The launcher itself killed rank 2 (SIGKILL)")

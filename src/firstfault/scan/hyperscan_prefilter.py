@@ -41,6 +41,7 @@ class HyperscanPrefilter:
         self, literals: Sequence[bytes], frequent: Collection[int] = (), *, once: bool = False, sample: bytes = b""
     ) -> None:
         self._idents = {literal: ident for ident, literal in enumerate(literals)}
+        self._longest = max(map(len, literals))
         self._frequent = sorted(frequent)
         self._once = once
         self._literals = literals
@@ -52,40 +53,56 @@ class HyperscanPrefilter:
 
     def find(self, block: bytes | memoryview) -> list[tuple[int, int]]:
         """Literal id and end offset of each occurrence, in order of the end offset."""
+        found = self._search(self._engine, block, _COMMON + len(block) // _COMMON_BYTES)
+        while found is None:
+            changed = self._changed(self._engine, block)
+            found = self._search(self._engine, block, _COMMON + len(block) // _COMMON_BYTES if changed else len(block))
+        return found
+
+    def _search(self, engine: _Engine, block: bytes | memoryview, patience: int) -> list[tuple[int, int]] | None:
+        """What `find` gives; None as soon as more windows than that stood there without one of their literals."""
         found: list[tuple[int, int]] = []
         rare: list[tuple[int, int]] = []
-        useless: list[int] = []
-        engine = self._engine
-        keep, waste, frequent, owners, windows = found.append, useless.append, self._frequent, engine.owners, len(engine.owners)
-        idents = self._idents
+        useless = 0
+        keep, frequent, owners, windows = found.append, self._frequent, engine.owners, len(engine.owners)
+        idents, longest = self._idents, self._longest
 
-        def on_match(number: int, start: int, end: int, flags: int, context: object) -> None:
+        def on_match(number: int, start: int, end: int, flags: int, context: object) -> bool:
+            nonlocal useless
             if number >= windows:
                 keep((frequent[number - windows], end))
-                return
+                return False
             before = len(rare)
+            low = max(end - longest, 0)
+            near = bytes(block[low : end + longest])
             for literal, stop in owners[number]:
                 begin = end - stop
-                if begin >= 0 and block[begin : begin + len(literal)] == literal:
+                if begin >= 0 and near.startswith(literal, begin - low):
                     rare.append((idents[literal], begin + len(literal)))
-            if len(rare) == before:
-                waste(number)
+            useless += len(rare) == before
+            return useless > patience
 
-        engine.database.scan(block, match_event_handler=on_match, scratch=self._scratch(engine))
-        if len(useless) > _COMMON + len(block) // _COMMON_BYTES:
-            self._change(engine, useless, bytes(block))
+        try:
+            engine.database.scan(block, match_event_handler=on_match, scratch=self._scratch(engine))
+        except _hyperscan().ScanTerminated:
+            return None
         return sorted(found + rare, key=itemgetter(1)) if rare else found
 
-    def _change(self, engine: _Engine, useless: list[int], text: bytes) -> None:
-        """Search for other windows from now on, in place of those that stood in the text again and again."""
-        most = _COMMON + len(text) // _COMMON_BYTES
-        often = [engine.windows[number] for number, count in Counter(useless).items() if count > most]
-        common = {window for window in often if len(window) == WINDOW_BYTES}
+    def _changed(self, engine: _Engine, block: bytes | memoryview) -> bool:
+        """Whether other windows are searched for from now on, in place of those that are common in the block."""
+        numbers: list[int] = []
+        engine.database.scan(
+            block, match_event_handler=lambda number, *_: numbers.append(number), scratch=self._scratch(engine)
+        )
+        short = [window if len(window) == WINDOW_BYTES else b"" for window in engine.windows]
+        most = (_COMMON + len(block) // _COMMON_BYTES) // 4
+        common = {short[number] for number, count in Counter(numbers).items() if number < len(short) and count > most} - {b""}
         with self._changing:
             if common and self._engine is engine and self._changes < _MAX_CHANGES:
                 self._changes += 1
                 windows = dict(zip(engine.windows, engine.owners, strict=True))
-                self._engine = self._compiled(replace_windows(windows, common, text))
+                self._engine = self._compiled(replace_windows(windows, common, bytes(block)))
+            return self._engine is not engine
 
     def _compiled(self, windows: dict[bytes, Owners]) -> _Engine:
         expressions = (*windows, *(self._literals[ident] for ident in self._frequent))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import log2
 
 WINDOW_BYTES = 4
@@ -39,48 +39,47 @@ def replace_windows(windows: Mapping[bytes, Owners], common: Collection[bytes], 
 
 @lru_cache(maxsize=4)
 def _chosen(literals: tuple[bytes, ...], sample: bytes) -> tuple[tuple[bytes, Owners], ...]:
+    cost = _costs(sample)
+    parts = {literal: [window for _, window in _short_windows(literal)] for literal in literals}
+    counts = Counter(chain.from_iterable(parts.values()))
     seen = {sample[at : at + WINDOW_BYTES] for at in range(len(sample) - WINDOW_BYTES + 1)}
-    holders: dict[bytes, list[tuple[bytes, int]]] = {}
-    for literal in literals:
-        for stop in range(WINDOW_BYTES, len(literal) + 1):
-            window = literal[stop - WINDOW_BYTES : stop]
-            if window not in seen:
-                holders.setdefault(window, []).append((literal, stop))
-    costs = _costs(holders, sample)
-    waiting = [(costs[window] / len(owners), window) for window, owners in holders.items()]
+    waiting = [(cost(window) / count, window) for window, count in counts.items() if count > 1 and window not in seen]
     heapify(waiting)
-    left = set(literals)
+    left = list(literals)
     windows: dict[bytes, Owners] = {}
-    while waiting and left:
-        cost, window = heappop(waiting)
-        # A window that stands twice in a literal finds it at either.
-        owners = list({literal: (literal, stop) for literal, stop in holders[window] if literal in left}.values())
-        if not owners:
-            continue
-        if costs[window] / len(owners) > cost:
-            holders[window] = owners
-            heappush(waiting, (costs[window] / len(owners), window))
-            continue
-        windows[window] = tuple(owners)
-        left.difference_update(literal for literal, _ in owners)
-    for literal in sorted(left):
-        stop, window = _long_window(literal, sample)
+    while waiting:
+        rank, window = heappop(waiting)
+        count = counts[window]
+        if count > 1 and cost(window) / count > rank:
+            heappush(waiting, (cost(window) / count, window))
+        elif count > 1:
+            owners = [literal for literal in left if window in literal]
+            windows[window] = tuple((literal, literal.index(window) + WINDOW_BYTES) for literal in owners)
+            left = [literal for literal in left if window not in literal]
+            counts.subtract(chain.from_iterable(parts[literal] for literal in owners))
+    for literal in left:
+        stop, window = min(
+            ((stop, window) for stop, window in _short_windows(literal) if window not in seen),
+            key=lambda one: cost(one[1]),
+            default=None,
+        ) or _long_window(literal, sample)
         windows[window] = (*windows.get(window, ()), (literal, stop))
     return tuple(windows.items())
 
 
-def _costs(windows: Collection[bytes], sample: bytes) -> dict[bytes, float]:
-    """What it costs to search for each window: more, the commoner its outer pairs of bytes are in the sample."""
-    counts = Counter(pairwise(sample))
-    common = {bytes(pair): log2(1 + 2 * count) for pair, count in counts.items()}
-    return {window: _BASE_COST + common.get(window[:2], 0.0) + common.get(window[-2:], 0.0) for window in windows}
+def _costs(sample: bytes) -> Callable[[bytes], float]:
+    """What it costs to search for a window: more, the commoner its outer pairs of bytes are in the sample."""
+    common = {bytes(pair): log2(1 + 2 * count) for pair, count in Counter(pairwise(sample)).items()}
+    return lambda window: _BASE_COST + common.get(window[:2], 0.0) + common.get(window[-2:], 0.0)
+
+
+def _short_windows(literal: bytes) -> list[tuple[int, bytes]]:
+    return [(stop, literal[stop - WINDOW_BYTES : stop]) for stop in range(WINDOW_BYTES, len(literal) + 1)]
 
 
 def _other_window(literal: bytes, used: Collection[bytes], common: Collection[bytes], text: bytes) -> tuple[int, bytes]:
     """Where in the literal another window ends, and that window: a short one that is not in the text, else a long one."""
-    own = [(stop, literal[stop - WINDOW_BYTES : stop]) for stop in range(WINDOW_BYTES, len(literal) + 1)]
-    own.sort(key=lambda one: one[1] not in used)
-    for stop, window in own:
+    for stop, window in sorted(_short_windows(literal), key=lambda one: one[1] not in used):
         if window in used or (window not in common and window not in text):
             return stop, window
     return _long_window(literal, text)

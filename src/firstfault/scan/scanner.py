@@ -24,7 +24,7 @@ RECENT = 64
 SPARING = 16
 """While progress lines are dense, they are searched for in every sixteenth cell only."""
 STRETCH_BYTES = SPARING * CELL_BYTES
-SAMPLE_BYTES = 32 << 10
+SAMPLE_BYTES = 16 << 10
 PLAIN_BYTES = 128 << 10
 """So much text is searched literal by literal before an engine is loaded: cheaper than building one for a paste."""
 

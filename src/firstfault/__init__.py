@@ -60,19 +60,21 @@ _LAZY = frozenset(__all__) - {"__version__", "diagnose"}
 _NO_FACTS: dict[str, str] = {}
 
 
-def diagnose(inputs: str | PathLike[str] | Sequence[str | PathLike[str]], *, facts: Mapping[str, str] = _NO_FACTS) -> Diagnosis:
+def diagnose(
+    inputs: str | bytes | PathLike[str] | Sequence[str | PathLike[str]], *, facts: Mapping[str, str] = _NO_FACTS
+) -> Diagnosis:
     """What failed first in `inputs`, why, and what to do about it.
 
-    `inputs` are files and folders, or one text: a string of more than one line is the log (or the whole post) itself. `facts`
-    answer missing facts, as `--fact NAME=VALUE` does. UnreadableInputError if nothing could be read, UsageError for a wrong
-    fact.
+    `inputs` are files and folders, or one text: a string of more than one line, or bytes, are the log (or the whole post)
+    itself. `facts` answer missing facts, as `--fact NAME=VALUE` does. UnreadableInputError if nothing could be read,
+    UsageError for a wrong fact.
     """
     from firstfault.engine.investigate import investigate
     from firstfault.ingest.bundle import gather, gather_text
     from firstfault.knowledge.pack import load_pack
 
     pack = load_pack()
-    if isinstance(inputs, str) and "\n" in inputs:
+    if isinstance(inputs, bytes) or (isinstance(inputs, str) and "\n" in inputs):
         return investigate(gather_text(inputs, pack=pack), pack, facts)
     paths = [inputs] if isinstance(inputs, str | PathLike) else list(inputs)
     return investigate(gather([fspath(path) for path in paths], pack), pack, facts)

@@ -82,3 +82,12 @@ def test_a_text_is_a_paste():
     assert [report.source.kind for report in bundle.reports] == ["prose", "log"]
     with pytest.raises(UnreadableInputError):
         gather_text(" \n", PACK)
+
+
+def test_bytes_are_a_text_of_any_packing():
+    import gzip
+
+    import firstfault
+
+    log = b'Traceback (most recent call last):\n  File "/x/t.py", line 3, in <module>\n    f()\nValueError: odd\n'
+    assert firstfault.diagnose(log).entry == firstfault.diagnose(gzip.compress(log)).entry == "python-exception"

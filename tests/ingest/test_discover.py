@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import os
 import socket
+import threading
 
 import pytest
 
@@ -56,7 +57,17 @@ def test_link_loops_are_cut_and_links_to_files_are_read_once(tmp_path):
     assert "No such file" in said["dead.log"]
 
 
-def test_pipes_sockets_and_devices_are_refused(tmp_path):
+def test_a_pipe_that_is_named_is_read(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"step 1 loss 2.0\n",))
+    writer.start()
+    handed, notes = discover([pipe])
+    writer.join()
+    assert (handed[0].data, handed[0].stream, notes) == (b"step 1 loss 2.0\n", None, ())
+
+
+def test_pipes_of_a_folder_sockets_and_devices_are_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "s"))

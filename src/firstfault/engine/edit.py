@@ -127,12 +127,13 @@ def _diff(report: SourceReport, after: str) -> Patch:
     produced = difflib.unified_diff(_rows(report.text or ""), _rows(after), f"a/{path}", f"b/{path}")
     text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in produced)
     # A part of a paste is no file of its own: the diff shows the change, but there is nothing to apply it to.
-    # Nor can a file of such a name stand in a diff, or what came through a pipe be changed.
+    # Nor can a file of such a name stand in a diff, or what came through a pipe or out of an archive be changed.
     applies = (
         report.source.first_line == 1
         and report.source.first_offset == 0
         and "#" not in report.source.id
         and report.source.path != "-"
+        and "!/" not in report.source.path
         and path.isprintable()
     )
     return Patch(path=report.source.path, diff=text, applies=applies)

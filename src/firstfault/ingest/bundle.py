@@ -32,9 +32,9 @@ def gather(inputs: Sequence[str | Path], pack: Pack, *, stdin: BinaryIO | None =
     return _bundle(handed, list(notes), pack, begin)
 
 
-def gather_text(text: str, pack: Pack, *, name: str = "pasted.txt") -> Bundle:
-    """The bundle of one pasted text, which may mix several sources."""
-    data = text.encode("utf-8", errors="replace")
+def gather_text(text: str | bytes, pack: Pack, *, name: str = "pasted.txt") -> Bundle:
+    """The bundle of one pasted text (bytes: packed or in another encoding too), which may mix several sources."""
+    data = text if isinstance(text, bytes) else text.encode("utf-8", errors="replace")
     return _bundle((Handed(path=name, data=data, size_bytes=len(data)),), [], pack, time.perf_counter())
 
 

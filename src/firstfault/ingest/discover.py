@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from msgspec.structs import replace
 
+from firstfault.ingest.archive import is_archive, members_of
 from firstfault.ingest.filename import places_of
 from firstfault.ingest.handed import Handed
 from firstfault.model.bundle import Note
@@ -21,7 +22,7 @@ MAX_DEPTH = 40
 STDIN_KEPT_BYTES = 4 << 20
 """Standard input is kept up to here; the rest is streamed."""
 
-_SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "venv", "site-packages", "lost+found"})
+_SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "venv", "site-packages", "lost+found", "__MACOSX"})
 _NEVER_TEXT = (
     *(
         ".safetensors",
@@ -39,7 +40,7 @@ _NEVER_TEXT = (
         ".bin",
     ),
     *(".png", ".jpg", ".jpeg", ".gif", ".pdf", ".mp4", ".wav", ".so", ".o", ".pyc", ".whl", ".sqlite", ".db"),
-    *(".zip", ".tar", ".tgz", ".7z", ".bz2", ".xz"),
+    *(".zip", ".tar", ".7z", ".bz2", ".xz"),
 )
 """What a folder also holds and nobody means to hand over: weights, data, pictures, archives."""
 
@@ -68,7 +69,12 @@ def discover(inputs: Sequence[str | Path], *, stdin: BinaryIO | None = None) -> 
             if len(found) >= MAX_FILES:
                 notes.append(Note(str(item), f"more than {MAX_FILES} files: the rest was not read"))
                 break
-            found.append(Handed(path=file.as_posix(), location=file, size_bytes=info.st_size))
+            if stat.S_ISFIFO(info.st_mode):
+                found.extend(_read_pipe(file, notes))
+            elif _may_be_archive(file, path) and is_archive(file):
+                found.extend(members_of(file, notes, _is_wanted))
+            else:
+                found.append(Handed(path=file.as_posix(), location=file, size_bytes=info.st_size))
         if len(found) == before and _is_folder(path):
             notes.append(
                 Note(str(item), "the folder holds no file that could be a log, a configuration or a command", fatal=True)
@@ -84,18 +90,33 @@ def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def _read_stdin(stdin: BinaryIO | None, notes: list[Note]) -> Iterator[Handed]:
-    stream = stdin if stdin is not None else sys.stdin.buffer
+    yield from _read_stream("-", stdin if stdin is not None else sys.stdin.buffer, notes)
+
+
+def _read_pipe(path: Path, notes: list[Note]) -> Iterator[Handed]:
+    """What comes through a pipe, such as the `<(kubectl logs pod)` of a shell; it waits for whoever writes."""
+    try:
+        stream = path.open("rb")
+    except OSError as error:
+        notes.append(Note(str(path), _reason(error), fatal=True))
+        return
+    yield from _read_stream(path.as_posix(), stream, notes)
+
+
+def _read_stream(name: str, stream: BinaryIO, notes: list[Note]) -> Iterator[Handed]:
     try:
         data = stream.read(STDIN_KEPT_BYTES + 1)
     except OSError as error:
-        notes.append(Note("-", _reason(error), fatal=True))
+        notes.append(Note(name, _reason(error), fatal=True))
         return
     more = len(data) > STDIN_KEPT_BYTES
-    yield Handed(path="-", data=data, stream=stream if more else None, size_bytes=len(data))
+    if not more and name != "-":
+        stream.close()
+    yield Handed(path=name, data=data, stream=stream if more else None, size_bytes=len(data))
 
 
 def _files(path: Path, notes: list[Note]) -> Iterator[tuple[Path, os.stat_result]]:
-    """The readable regular files that `path` means, itself or below it."""
+    """The readable regular files that `path` means, itself or below it; a pipe only if it is `path` itself."""
     try:
         info = path.stat()
     except (OSError, ValueError) as error:
@@ -103,7 +124,7 @@ def _files(path: Path, notes: list[Note]) -> Iterator[tuple[Path, os.stat_result
         return
     if stat.S_ISDIR(info.st_mode):
         yield from _files_below(path, {(info.st_dev, info.st_ino)}, 0, notes)
-    elif stat.S_ISREG(info.st_mode):
+    elif stat.S_ISREG(info.st_mode) or stat.S_ISFIFO(info.st_mode):
         yield path, info
     else:
         notes.append(Note(str(path), f"is a {_kind_of(info.st_mode)}, not a file: not read", fatal=True))
@@ -140,6 +161,18 @@ def _files_below(
             notes.append(Note(str(path), f"is a {_kind_of(info.st_mode)}, not a file: not read"))
         elif not entry.name.lower().endswith(_NEVER_TEXT):
             yield path, info
+
+
+def _may_be_archive(file: Path, handed: Path) -> bool:
+    """True for a file that was named itself, and for a packed tar of a folder: a zip there is data as often as logs."""
+    return file == handed or file.name.lower().endswith((".tar.gz", ".tgz", ".tar.zst"))
+
+
+def _is_wanted(name: str) -> bool:
+    """True for a member of an archive that a folder would give too."""
+    parts = name.split("/")
+    hidden = any((part.startswith(".") and part != ".") or part in _SKIPPED_FOLDERS for part in parts)
+    return not hidden and not name.lower().endswith(_NEVER_TEXT)
 
 
 def _is_folder(path: Path) -> bool:

@@ -137,7 +137,9 @@ def _consequences_only(
     if alone and first.rank is not None and not suspicion:
         found = Suspicion(ranks=(first.rank,), reason=f"rank {first.rank} ended with an error code, what it printed is missing")
     rank = found.ranks[0] if len(found.ranks) == 1 else None
-    consequences += [Consequence(fault, first) for fault in roots if fault is not first and fault.rank == first.rank]
+    # Whom an analysis of all ranks does not name only waited; without one, silence alone says nothing of the others.
+    waited = {fault.rank for fault in roots} - set(found.ranks) if suspicion and found.ranks else {first.rank}
+    consequences += [Consequence(fault, first) for fault in roots if fault is not first and fault.rank in waited]
     choice = Choice(
         initiating=(first,),
         rank=rank,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -15,6 +15,9 @@ from firstfault.engine.rank_map import RankMap, exit_place, read_rank_map
 from firstfault.engine.restarts import restart_marks
 from firstfault.model.bundle import Bundle, SourceReport
 from firstfault.model.event import Event, ExceptionBlock, Place, ProcessExit, Progress, Traceback
+
+if TYPE_CHECKING:
+    from firstfault.engine.hang.analysis import HangAnalysis
 
 EXCEPTION_EVENT = "python.exception"
 _NAMED_BY_PID = frozenset({"host_oom_kill", "gpu_xid", "gpu_xid_application", "gpu_xid_cleanup", "native_signal"})
@@ -40,6 +43,8 @@ class Aligned(msgspec.Struct, frozen=True, kw_only=True):
     attempts: tuple[int, ...] = ()
     clocks: Clocks = Clocks()
     rank_map: RankMap = RankMap()
+    hang: HangAnalysis | None = None
+    """What the records of collectives say, if any were handed over."""
 
     def traceback_of(self, event: Event) -> Traceback | None:
         """The traceback that `event` ends or stands in."""

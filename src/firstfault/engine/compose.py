@@ -76,7 +76,7 @@ class Composer:
         finding = self._walk.finding
         failed = self._walk.verdict != "no_failure"
         entry = finding.entry if finding else None
-        self._book.cite(event.span for event in self._attribution.initiating[:1])
+        self._book.cite([*self._suspect_spans(), *(event.span for event in self._attribution.initiating[:1])])
         reasons = self._reasons() if failed else ()
         initiating = self._initiating() if failed else None
         others = self._others() if failed else ()
@@ -114,7 +114,7 @@ class Composer:
         events = attribution.initiating
         if not events and attribution.rank is None and not attribution.suspects:
             return None
-        spans = [event.span for event in events[:_MAX_INITIATING]]
+        spans = [*self._suspect_spans(), *(event.span for event in events[:_MAX_INITIATING])]
         evidence = self._book.cite([*spans, *self._frame_spans()]) if events else self._cite_suspects()
         rank = 0 if attribution.rank is None and self._is_one_process() else attribution.rank
         return Initiating(
@@ -156,6 +156,12 @@ class Composer:
         own = [frame.span for frame in frames if not is_library(frame.path)][-1:]
         return list(dict.fromkeys([*spans[: _MAX_FRAMES - 1], *own, *(frame.span for frame in frames[-1:])]))[:_MAX_FRAMES]
 
+    def _suspect_spans(self) -> list[SourceSpan]:
+        """What the records of collectives show of the ranks that the answer names."""
+        named = set(self._attribution.ranks) if self._walk.only_collateral else set()
+        found = self._aligned.hang.suspects if self._aligned.hang else ()
+        return [span for one in found if one.rank in named for span in one.evidence[:2]][: 2 * _MAX_INITIATING]
+
     def _cite_suspects(self) -> tuple[str, ...]:
         # A rank that fell silent is shown by what the others report of it.
         return self._book.cite(explained.event.span for explained in self._attribution.collateral[:_MAX_INITIATING])
@@ -192,6 +198,9 @@ class Composer:
         said = fill(finding.entry.says, self._known, self._pack.facts).strip() if finding else ""
         if not said and not self._attribution.reason and not shows_run(self._aligned.bundle):
             return said_of(self._aligned.bundle)
+        hang = self._aligned.hang
+        if said and hang is not None and hang.suspects and self._walk.only_collateral:
+            return f"{said} {_capital(hang.reason)}."
         return said or _capital(self._attribution.reason)
 
     def _others(self) -> tuple[OtherFinding, ...]:

@@ -11,7 +11,7 @@ from firstfault.engine.blanks import Blanks
 from firstfault.engine.compose import Composer
 from firstfault.engine.derive import derive
 from firstfault.engine.handed_over import shows_run
-from firstfault.engine.live_votes import live_suspicion
+from firstfault.engine.live_votes import live_suspicion, with_records
 from firstfault.engine.lookup import Known
 from firstfault.engine.match import walk
 from firstfault.engine.missing import missing_facts
@@ -33,7 +33,7 @@ def investigate(bundle: Bundle, pack: Pack, answers: Mapping[str, str] = _NO_ANS
     `answers` are facts by name (`--fact`); UsageError if one is wrong.
     """
     answered = read_answers(answers, pack)
-    aligned = align(bundle)
+    aligned = with_records(align(bundle))
     attribution = attribute(aligned, pack.causal, suspicion=live_suspicion(aligned))
     known = Known(derive(aligned, attribution, pack, answered), aligned, attribution, pack)
     walked = walk(known, pack, attribution, shows_output=shows_run(bundle))

@@ -1,17 +1,34 @@
-"""Who is suspected by what was asked of the processes while they hung: their stacks, and NCCL's RAS service."""
+"""Who is suspected by what the processes showed while they hung: stacks, NCCL's RAS service, the watchdogs' counters."""
 
 from __future__ import annotations
 
 from firstfault.engine.align import Aligned
-from firstfault.engine.ras_votes import vote_of_ras
 from firstfault.engine.silent import Suspicion
-from firstfault.engine.stack_votes import vote_of_stacks
+
+# The votes are imported where they are needed: most logs hold nothing to vote on.
+
+
+def with_records(aligned: Aligned) -> Aligned:
+    """`aligned` with what the flight-recorder dumps of the ranks say; the same without dumps."""
+    if not any(report.records for report in aligned.bundle.reports):
+        return aligned
+    # Only dumps need it: a cold start does without.
+    from firstfault.engine.hang.evidence import with_hang
+
+    return with_hang(aligned)
 
 
 def live_suspicion(aligned: Aligned) -> Suspicion | None:
-    """The ranks that stand elsewhere than those that wait, or that launched fewer operations; None if nothing shows one."""
+    """The ranks that stand elsewhere than those that wait, or that are behind them; None if nothing shows one."""
+    if aligned.hang is not None:
+        from firstfault.engine.hang.evidence import suspicion_of
+
+        if (found := suspicion_of(aligned)) is not None:
+            return found
     reports = aligned.bundle.reports
     if any(report.stacks for report in reports):
+        from firstfault.engine.stack_votes import odd_call_site, vote_of_stacks
+
         vote = vote_of_stacks(aligned.bundle, aligned.rank_map)
         ranks = tuple(sorted(key[0] for key in vote.elsewhere if key[0] is not None))
         if ranks:
@@ -20,8 +37,17 @@ def live_suspicion(aligned: Aligned) -> Suspicion | None:
             where = f"{odd.site[2]} ({odd.site[0]}:{odd.site[1]})"
             reason = f"the others wait in {call}, while rank {ranks[0]} stands in {odd.call or where}"
             return Suspicion(ranks=ranks, reason=reason, alive=True)
+        site = odd_call_site(aligned.bundle, aligned.rank_map)
+        if site is not None:
+            return Suspicion(ranks=(site.rank,), reason=site.says, alive=True)
     if any(report.ras for report in reports):
-        found = vote_of_ras(aligned.bundle, aligned.rank_map)
-        if found is not None and found.ranks:
-            return Suspicion(ranks=found.ranks, reason=found.says, alive=not found.dead)
+        from firstfault.engine.ras_votes import vote_of_ras
+
+        counted = vote_of_ras(aligned.bundle, aligned.rank_map)
+        if counted is not None and counted.ranks:
+            return Suspicion(ranks=counted.ranks, reason=counted.says, alive=not counted.dead)
+    if any(event.name == "collective.counters" for event in aligned.events):
+        from firstfault.engine.counter_votes import counter_suspicion
+
+        return counter_suspicion(aligned)
     return None

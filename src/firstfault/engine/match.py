@@ -29,7 +29,7 @@ _SPEED_FACTS = frozenset({"gpu.throttle"})
 SETTING_FAMILIES = frozenset({"plan", "launch", "script", "train"})
 # Facts that the frames of the traceback give: what the process was doing when it failed.
 FRAMES_PRODUCER = "engine/derive/frames"
-OUTPUT_KINDS = frozenset({"log", "error_file", "slurm", "kubernetes", "kernel", "vitals"})
+OUTPUT_KINDS = frozenset({"log", "error_file", "slurm", "kubernetes", "kernel", "vitals", "flight_recorder"})
 _NO_FAULT = frozenset({"none", "silent"})
 
 

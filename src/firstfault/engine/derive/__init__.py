@@ -19,6 +19,7 @@ from firstfault.engine.derive import (
     events,
     fault,
     frames,
+    hangs,
     host,
     kernel_log,
     launch,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 # The order matters where two modules make one fact (the first wins) or one uses another's.
 _MODULES = (
     *(fault, frames, cuda, host, events, run, launch, nodes, script, plan),
-    *(memory, kernel_log, process, data, storage, checkpoint, batches, stacks, calls, collective),
+    *(memory, kernel_log, process, data, storage, checkpoint, batches, hangs, stacks, calls, collective),
     *(shapes, weights, skips),
 )
 

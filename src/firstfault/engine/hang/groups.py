@@ -1,0 +1,149 @@
+"""Process groups over all ranks: who is how far in which group, from the records of the ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from firstfault.model.collective import CollectiveCall, GroupKey, GroupStatus, RankRecord, Trail
+
+
+class GroupView(msgspec.Struct, frozen=True, kw_only=True):
+    """One group: its members (those seen, where it is not written who belongs to it) and what each rank shows of it."""
+
+    key: GroupKey
+    members: tuple[int, ...]
+    description: str = ""
+    counts_p2p: bool = False
+    completion_known: bool = True
+    status: dict[int, GroupStatus] = {}
+    calls: dict[int, tuple[CollectiveCall, ...]] = {}
+    trails: dict[int, Trail] = {}
+
+    @property
+    def title(self) -> str:
+        """What the group is called where it was made, else its number."""
+        said = self.description
+        return said if said and said != "undefined" else f"group {self.key.name or '0'}"
+
+    def enqueued(self, rank: int) -> int | None:
+        """The last collective that the rank entered; None if unknown, 0 if it entered none."""
+        status = self.status.get(rank)
+        if status is not None and not self.counts_p2p:
+            return status.last_enqueued
+        trail = self.trails.get(rank)
+        return trail.first + len(trail.signatures) - 1 if trail else None
+
+    def completed(self, rank: int) -> int | None:
+        """The last collective that was completed on the rank; None if that is not known."""
+        status = self.status.get(rank)
+        if not self.completion_known or self.counts_p2p or status is None:
+            return None
+        return status.last_completed
+
+    def op(self, rank: int, seq: int) -> str:
+        """The operation of a call of the rank; empty if it was not recorded."""
+        trail = self.trails.get(rank)
+        if trail is None or not 0 <= seq - trail.first < len(trail.signatures):
+            return ""
+        found = trail.signatures[seq - trail.first]
+        return found.op if found else ""
+
+    def any_op(self, seq: int) -> str:
+        """The operation of a call on the first rank that recorded it."""
+        return next((op for rank in self.trails if (op := self.op(rank, seq))), "")
+
+    def call(self, rank: int, seq: int) -> CollectiveCall | None:
+        """A collective of the rank, if it was kept."""
+        return next((c for c in self.calls.get(rank, ()) if c.seq == seq and not c.is_p2p), None)
+
+
+def one_record_a_rank(records: Iterable[RankRecord]) -> tuple[dict[int, RankRecord], tuple[int, ...]]:
+    """The newest dump of each rank, and the ranks that had several."""
+    chosen: dict[int, RankRecord] = {}
+    several = []
+    for record in records:
+        before = chosen.get(record.rank)
+        if before is not None:
+            several.append(record.rank)
+        if before is None or _newest_ns(record) > _newest_ns(before):
+            chosen[record.rank] = record
+    return dict(sorted(chosen.items())), tuple(sorted(set(several)))
+
+
+def group_views(records: dict[int, RankRecord]) -> tuple[GroupView, ...]:
+    """All groups that any record names, in the order of their names."""
+    named = _with_names(records)
+    status: dict[GroupKey, dict[int, GroupStatus]] = {}
+    calls: dict[GroupKey, dict[int, list[CollectiveCall]]] = {}
+    trails: dict[GroupKey, dict[int, Trail]] = {}
+    for rank, record in records.items():
+        for one in named[rank]:
+            if one.group is not None:
+                status.setdefault(one.group, {})[rank] = one
+        for call in record.calls:
+            if call.group is not None:
+                calls.setdefault(call.group, {}).setdefault(rank, []).append(call)
+        for trail in record.trails:
+            trails.setdefault(trail.group, {})[rank] = trail
+    world = tuple(sorted({*records, *(rank for record in records.values() for rank in record.world)}))
+    views = []
+    for key in sorted({*status, *calls, *trails}):
+        of_ranks = status.get(key, {})
+        texts = [one.description for one in of_ranks.values() if one.description]
+        seen = tuple(sorted({*of_ranks, *calls.get(key, ()), *trails.get(key, ())}))
+        is_default = key.name in ("", "0") or "default_pg" in texts
+        views.append(
+            GroupView(
+                key=key,
+                members=key.members or (world if is_default else seen),
+                description=texts[0] if texts else "",
+                counts_p2p=any(one.counts_p2p for one in of_ranks.values()) or _pairs_only(calls.get(key, {})),
+                completion_known=all(one.completion_known for one in of_ranks.values()),
+                status=of_ranks,
+                calls={rank: tuple(found) for rank, found in calls.get(key, {}).items()},
+                trails=trails.get(key, {}),
+            )
+        )
+    return _without_p2p_counters(views)
+
+
+def _pairs_only(calls: dict[int, list[CollectiveCall]]) -> bool:
+    return any(call.is_p2p for found in calls.values() for call in found)
+
+
+def _without_p2p_counters(views: Sequence[GroupView]) -> tuple[GroupView, ...]:
+    """Groups of one description are used alike: where one sends and receives, the counters of none are those of collectives."""
+    paired = {view.description for view in views if view.counts_p2p and view.description and len(view.members) == 2}
+    return tuple(
+        replace(view, counts_p2p=True) if view.description in paired and len(view.members) == 2 else view for view in views
+    )
+
+
+def _with_names(records: dict[int, RankRecord]) -> dict[int, tuple[GroupStatus, ...]]:
+    """Each rank's counters; those of an unnamed group under the name that siblings give its number, if they leave no choice."""
+    by_number: dict[str, list[GroupStatus]] = {}
+    for record in records.values():
+        for one in record.groups:
+            if one.group is not None and one.group.members and one.local_id:
+                by_number.setdefault(one.local_id, []).append(one)
+    named = {}
+    for rank, record in records.items():
+        own = {one.group for one in record.groups}
+        found = []
+        for one in record.groups:
+            if one.group is None:
+                like = [other for other in by_number.get(one.local_id, ()) if other.group and rank in other.group.members]
+                keys = {other.group for other in like}
+                alike = any(other.last_enqueued == one.last_enqueued for other in like)
+                if len(keys) == 1 and alike and not keys & own:
+                    one = replace(one, group=like[0].group, description=like[0].description)
+            found.append(one)
+        named[rank] = tuple(found)
+    return named
+
+
+def _newest_ns(record: RankRecord) -> int:
+    return max((call.created_ns or 0 for call in record.calls), default=0)

@@ -106,7 +106,7 @@ class _Members:
         try:
             with (
                 Opened(str(self._path), self._path.open("rb", buffering=0)) as opened,
-                tarfile.open(fileobj=opened, mode="r|", tarinfo=Bounded) as archive,  # type: ignore[call-overload]
+                tarfile.open(fileobj=opened, mode="r|", tarinfo=Bounded) as archive,
             ):
                 yield from self._tar_members(archive)
             self._notes.extend(opened.notes)
@@ -116,7 +116,7 @@ class _Members:
     def _tar_members(self, archive: TarFile) -> Iterator[Handed]:
         for info in archive:
             # Every header that was read stays in a list otherwise.
-            archive.members.clear()
+            archive.members.clear()  # type: ignore[attr-defined]
             if self._is_full() or info.offset > MAX_PASSED_BYTES:
                 return
             if info.isdir():

@@ -67,21 +67,21 @@ def align(bundle: Bundle) -> Aligned:
         from firstfault.engine.ras_votes import behind_events
 
         events += list(behind_events(bundle, ranks))
+    progress = [(report.source.id, sample) for report in bundle.reports for sample in report.progress]
     restarts = restart_marks(bundle)
     attempts = known_attempts(
         [*(e.place for e in events), *(x.place for x in exits), *(r.source.place for r in bundle.reports)], restarts
     )
     if len(attempts) > 1:
-    progress = [(report.source.id, sample) for report in bundle.reports for sample in report.progress]
         guide = AttemptGuide(attempts, events, restarts)
         events = [_at_attempt(event, guide.attempt_at(event.source_id, event.span)) for event in events]
         exits = [_at_attempt(found, guide.attempt_at(found.source_id, found.span)) for found in exits]
+        progress = [(source_id, _sample_at(sample, source_id, guide)) for source_id, sample in progress]
     elif attempts:
         events = [_at_attempt(event, attempts[0]) for event in events]
         exits = [_at_attempt(found, attempts[0]) for found in exits]
     whole = {r.source.id for r in bundle.reports if r.source.begins and r.source.ends}
     for attempt in attempts or (None,):
-        progress = [(source_id, _sample_at(sample, source_id, guide)) for source_id, sample in progress]
         events += end_events([found for found in exits if found.place.attempt == attempt], ranks, whole)
     return Aligned(
         bundle=bundle,
@@ -174,6 +174,13 @@ def _at_attempt(seen: _Seen, attempt: int | None) -> _Seen:
     return msgspec.structs.replace(seen, place=msgspec.structs.replace(seen.place, attempt=attempt))
 
 
+def _sample_at(sample: Progress, source_id: str, guide: AttemptGuide) -> Progress:
+    """A series that runs through several attempts belongs to the one in which its last line stands."""
+    if sample.attempt is not None or sample.last_span is None:
+        return sample
+    return msgspec.structs.replace(sample, attempt=guide.attempt_at(source_id, sample.last_span))
+
+
 def _printing_ranks(bundle: Bundle, ranks: RankMap) -> Iterator[int]:
     for report in bundle.reports:
         yield from report.ranks
@@ -185,10 +192,3 @@ def _printing_ranks(bundle: Bundle, ranks: RankMap) -> Iterator[int]:
             if rank is not None:
                 yield rank
         yield from (sample.rank for sample in report.progress if sample.rank is not None)
-def _sample_at(sample: Progress, source_id: str, guide: AttemptGuide) -> Progress:
-    """A series that runs through several attempts belongs to the one in which its last line stands."""
-    if sample.attempt is not None or sample.last_span is None:
-        return sample
-    return msgspec.structs.replace(sample, attempt=guide.attempt_at(source_id, sample.last_span))
-
-

@@ -59,10 +59,11 @@ class Census:
     def _count(self, stop: int) -> None:
         piece = self._stream.copy(self._counted, stop)
         # Before Python 3.13 `count` looks at each byte singly; `replace` finds the newlines with memchr, three times as fast.
-        self._newlines += len(piece) - len(piece.replace(b"\n", b""))
-        if b"\0" in piece:
-            self.nul_bytes += piece.count(b"\0")
-        if not piece.isascii():
+        rest = piece.replace(b"\n", b"")
+        self._newlines += len(piece) - len(rest)
+        if b"\0" in rest:
+            self.nul_bytes += rest.count(b"\0")
+        if not rest.isascii():
             self.invalid_utf8 += _invalid_sequences(piece)
         self._counted = stop
         self._mark_offsets.append(stop)

@@ -125,11 +125,9 @@ class ProgressSampler:
 
         None if a literal that told progress before the offset `known_before` is not among them: it must not be missed.
         """
-        dense = [
-            (end, ident)
-            for ident in self._present
-            for end in self._stream.ends(self._literals[ident], stop - DENSE_BYTES, stop, last=True, limit=1)
-        ]
+        last, literals, start = self._stream.last, self._literals, stop - DENSE_BYTES
+        ends = ((last(literals[ident], start, stop), ident) for ident in self._present)
+        dense = [(end, ident) for end, ident in ends if end is not None]
         found = {ident for _, ident in dense}
         return dense if all(ident in found for ident, since in self._since.items() if since < known_before) else []
 
@@ -155,8 +153,12 @@ class ProgressSampler:
     def take_cell(self, cell: Cell, *, thorough: bool = False, again: bool = False) -> None:
         """The same for a cell in which each literal belongs to one key; one is counted for each literal."""
         for ident, key in cell.keys.items():
-            sample = self._samples.setdefault(key, _Sample())
+            sample = self._samples.get(key)
+            if sample is None:
+                sample = self._samples[key] = _Sample()
             sample.count += not again
+            if not thorough and self._is_as_before(sample, cell, ident):
+                continue
             doubtful = cell.start > sample.doubtful_from.get(ident, cell.start)
             if doubtful and not cell.searched and ident not in sample.literals:
                 continue
@@ -168,6 +170,18 @@ class ProgressSampler:
             every = partial(self._places, cell, (cell.stop, ident), CELL_BYTES)
             self._read_last(sample, every(last=True), retry, tries, thorough)
             self._read_beginnings(sample, sample.literals.get(ident, known) - known, every(last=False))
+
+    def _is_as_before(self, sample: _Sample, cell: Cell, ident: int) -> bool:
+        """Whether the last line of a literal that showed one series only looks like it; then it waits for `settle`."""
+        known = sample.literals.get(ident)
+        if known is None or len(known) > 1 or ident in sample.doubtful_from:
+            return False
+        (series,) = known
+        at = self._stream.last(self._literals[ident], cell.start, cell.stop)
+        if at is None or not series.tells(self._stream.line_around(at)):
+            return False
+        self._pending[series] = (sample, (at, ident), partial(self._places, cell, limit=TRIES, last=True))
+        return True
 
     def settle(self) -> None:
         """Read the last lines that were only looked at; to be called before the next block is read."""

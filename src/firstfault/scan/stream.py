@@ -122,6 +122,11 @@ class Stream:
             yield self.base + at + len(literal)
             low, high = (low, at + len(literal) - 1) if last else (at + 1, high)
 
+    def last(self, literal: bytes, start: int, stop: int) -> int | None:
+        """Where the last occurrence of a literal ends that ends in this range."""
+        at = self.buffer.rfind(literal, max(start - len(literal) + 1 - self.base, 0), stop - self.base)
+        return self.base + at + len(literal) if at >= 0 else None
+
     def line_around(self, position: int) -> bytearray:
         """The segment in which an occurrence ends at `position`, of a long one the nearest bytes on either side."""
         buffer, at = self.buffer, position - self.base

@@ -6,7 +6,9 @@ import json
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from firstfault.ingest.exceptions import without_copies
 from firstfault.ingest.handed import Handed
 from firstfault.ingest.read import read_source
 from firstfault.model.event import Place
@@ -96,11 +98,12 @@ def test_the_same_exception_printed_twice_by_a_rank_is_one_event_at_the_earlier_
 
 
 def test_the_same_exception_after_the_launcher_lost_its_workers_is_another_one():
-    failed = "E0304 10:22:41.118000 6100 torch/distributed/elastic/multiprocessing/api.py:874] "
-    failed += "failed (exitcode: 1) local_rank: 2 (pid: 6171) of binary: /opt/venv/bin/python\n"
-    raised = traceback("ValueError", "bad", "[rank2]: ")
-    report = only(raised + failed + raised)
-    assert [event.span.line for event in report.events if event.name == "python.exception"] == [4, 9]
+    report = only(traceback("ValueError", "bad", "[rank2]: ") * 2)
+    (first,) = report.events
+    second = replace(first, span=report.tracebacks[1].root.span, traceback=1)
+    gone = replace(first, name="launcher.worker_failed", span=report.tracebacks[1].root.frames[0].span, traceback=None)
+    assert without_copies([first, second], report.tracebacks) == [first]
+    assert without_copies([first, gone, second], report.tracebacks) == [first, gone, second]
 
 
 def test_ranks_that_fail_alike_stay_apart():

@@ -124,3 +124,22 @@ def test_the_one_rank_ahead_is_not_blamed() -> None:
     ahead = text.replace("operation 64", "operation 60").replace("up to operation 60 --", "up to operation 61 --")
     found = _text(ahead + ahead)
     assert found.initiating is None or found.initiating.rank is None
+
+
+def test_a_backward_pass_waits_in_the_thread_of_its_hooks() -> None:
+    backward = "".join(
+        _stack(rank, "backward (torch/autograd/__init__.py:266)", "main (train.py:83)", "<module> (train.py:87)")
+        + "Thread 4079 (active)\n    all_gather_into_tensor (torch/distributed/distributed_c10d.py:2709)\n"
+        for rank in (0, 1)
+    )
+    saves = _stack(2, "save (torch/serialization.py:628)", "save_checkpoint (train.py:51)", "<module> (train.py:87)")
+    found = _text(backward + saves)
+    assert found.initiating is not None
+    assert (found.initiating.rank, found.entry) == (2, "checkpoint-save-too-long")
+
+
+def test_processes_without_a_rank_leave_the_rank_open() -> None:
+    found = _text((_waits(0) + _waits(1) + _stack(2, "collate (train.py:9)", "<module> (train.py:90)")).replace("rank", "part"))
+    assert found.initiating is not None
+    assert found.initiating.rank is None
+    assert found.facts["hang.stack_outlier"]["value"] is True

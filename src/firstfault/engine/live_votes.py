@@ -31,11 +31,12 @@ def live_suspicion(aligned: Aligned) -> Suspicion | None:
 
         vote = vote_of_stacks(aligned.bundle, aligned.rank_map)
         ranks = tuple(sorted(key[0] for key in vote.elsewhere if key[0] is not None))
-        if ranks:
-            odd = next(standing for key, standing in vote.elsewhere.items() if key[0] == ranks[0])
+        if vote.elsewhere:
+            odd = next(standing for key, standing in vote.elsewhere.items() if not ranks or key[0] == ranks[0])
             call = vote.call or "a call that waits for the device"
             where = f"{odd.site[2]} ({odd.site[0]}:{odd.site[1]})"
-            reason = f"the others wait in {call}, while rank {ranks[0]} stands in {odd.call or where}"
+            who = f"rank {ranks[0]}" if ranks else f"process {odd.stack.place.pid or 'of an unknown rank'}"
+            reason = f"the others wait in {call}, while {who} stands in {odd.call or where}"
             return Suspicion(ranks=ranks, reason=reason, alive=True)
         site = odd_call_site(aligned.bundle, aligned.rank_map)
         if site is not None:

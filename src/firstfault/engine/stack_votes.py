@@ -12,6 +12,7 @@ from firstfault.engine.rank_map import RankMap
 from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.bundle import Bundle
 from firstfault.model.event import Event, Frame
+from firstfault.model.span import SourceSpan
 from firstfault.model.stack import ProcessStack
 
 WAIT_EVENT = "hang.waits_in_collective"
@@ -29,6 +30,7 @@ _BEHIND_THE_GPU = (
     ("torch/cuda/__init__.py", "synchronize"),
     ("torch/cuda/streams.py", "synchronize"),
     ("torch/autograd/graph.py", "_engine_run_backward"),
+    ("torch/autograd/__init__.py", "backward"),
 )
 _NO_RANK = (
     *("torch/distributed/run.py", "torch/distributed/launcher/", "torch/distributed/elastic/agent/"),
@@ -78,6 +80,14 @@ class StackVote(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.waiting) + len(self.elsewhere)
 
 
+class OddSite(msgspec.Struct, frozen=True, kw_only=True):
+    """The one rank whose pending call was made at another line than that of all others, as the watchdogs print it."""
+
+    rank: int
+    says: str
+    spans: tuple[SourceSpan, ...]
+
+
 def package_path(path: str) -> str:
     """A frame's path from its package on, as py-spy prints it."""
     return _INTO_PACKAGES.sub("", path.replace("\\", "/"))
@@ -97,6 +107,23 @@ def vote_of_stacks(bundle: Bundle, ranks: RankMap, attempt: int | None = None) -
         # All that is seen of a stream of NCCL kernels is who waits for the device.
         return StackVote(waiting=gpu, elsewhere={k: s for k, s in latest.items() if k not in gpu})
     return StackVote(waiting=latest, elsewhere={})
+
+
+def odd_call_site(bundle: Bundle, ranks: RankMap, attempt: int | None = None) -> OddSite | None:
+    """Whose stuck collective was called elsewhere; None if all agree, or if two or more differ."""
+    sites: dict[int, Standing] = {}
+    for stack in _placed(bundle, ranks):
+        place, main = stack.place, stack.main
+        if stack.tool == "watchdog" and main is not None and place.rank is not None and (attempt in (None, place.attempt)):
+            sites.setdefault(place.rank, _standing(stack, main.frames, ()))
+    counted = Counter(standing.site for standing in sites.values())
+    if len(sites) < MIN_VOTERS or len(counted) != 2 or counted.most_common()[-1][1] != 1:
+        return None
+    common, rare = (site for site, _ in counted.most_common())
+    rank = next(rank for rank, standing in sites.items() if standing.site == rare)
+    other = next(standing for standing in sites.values() if standing.site == common)
+    says = f"rank {rank} called it in {rare[2]} ({rare[0]}:{rare[1]}), all others in {common[2]} ({common[0]}:{common[1]})"
+    return OddSite(rank=rank, says=says, spans=(sites[rank].frames[-1].span, other.frames[-1].span))
 
 
 def wait_events(bundle: Bundle, ranks: RankMap) -> Iterator[Event]:
@@ -172,15 +199,19 @@ def _placed(bundle: Bundle, ranks: RankMap) -> Iterator[ProcessStack]:
 
 
 def _standing(stack: ProcessStack, frames: tuple[Frame, ...], helpers: tuple[ProcessStack, ...]) -> Standing:
-    call = gpu = ""
-    for frame in frames:
-        path = package_path(frame.path)
-        name = frame.function.rpartition(".")[2]
-        if path.startswith(_COLLECTIVES) and name not in _WRAPPERS:
-            call = name
-        elif any(path == waiting and name == function for waiting, function in _BEHIND_THE_GPU):
-            gpu = name
+    waits = {(package_path(frame.path), frame.function.rpartition(".")[2]) for frame in frames}
+    gpu = next((function for path, function in _BEHIND_THE_GPU if (path, function) in waits), "")
+    call = _call(frames)
+    if not call and gpu:
+        # Hooks of the backward pass call collectives on a thread of autograd.
+        call = next((found for thread in stack.threads if (found := _call(thread.frames))), "")
     return Standing(stack=stack, frames=frames, call=call, gpu=gpu, helpers=helpers)
+
+
+def _call(frames: Iterable[Frame]) -> str:
+    """The innermost function of torch.distributed among the frames."""
+    names = [frame.function.rpartition(".")[2] for frame in frames if package_path(frame.path).startswith(_COLLECTIVES)]
+    return next((name for name in reversed(names) if name not in _WRAPPERS), "")
 
 
 def _is_helper(frame: Frame) -> bool:

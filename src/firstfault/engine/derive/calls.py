@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from firstfault.engine.counter_votes import GROUP, counters_of
 from firstfault.engine.derive.frames import is_library
 from firstfault.engine.votes import collective_call, minority
-from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import Fact
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ PRODUCES = (
     "peer.same_address_votes",
 )
 WAITS = frozenset({"collective_timeout", "peer_lost"})
-_GROUP = lazy_pattern(r"\[PG (?:ID \S+ PG GUID |ID )?([^\s\]]+)[^\]]{0,200}Rank \d+\]")
 _BETWEEN_TWO = frozenset({"SEND", "RECV", "COALESCED", "UNKNOWN"})
 # Every rank may pass another size to these.
 _SIZES_MAY_DIFFER = frozenset({"ALLTOALL", "ALLTOALL_BASE", "GATHER", "SCATTER"})
@@ -70,7 +69,7 @@ def waits_of(scope: Scope) -> list[Fault]:
 
 def group_of(text: str) -> str | None:
     """The process group that a line of the watchdog names: its name is the same on all ranks, its number need not be."""
-    found = _GROUP.search(text)
+    found = GROUP.search(text)
     return found[1] if found else None
 
 
@@ -184,9 +183,9 @@ def _differ(name: str, signatures: Mapping[int, str], spans: Mapping[int, Source
 
 def _first(scope: Scope) -> Iterator[Fact]:
     for event in scope.events():
-        completed = event.captures.get("completed")
-        if event.name == "collective.counters" and scope.on_rank(event) and isinstance(completed, int) and completed > 0:
-            yield _fact("collective.is_first", False, f"{completed} collectives had completed", (event.span,))
+        counters = counters_of(event) if event.name == "collective.counters" and scope.on_rank(event) else None
+        if counters is not None and counters.completed:
+            yield _fact("collective.is_first", False, f"{counters.completed} collectives had completed", (event.span,))
             return
 
 

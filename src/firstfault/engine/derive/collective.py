@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from firstfault.engine.clocks import Delay, ran_for_s, started
+from firstfault.engine.counter_votes import counters_of
 from firstfault.engine.derive.activity_table import activity_of_frames, activity_of_line
 from firstfault.engine.derive.calls import group_of, waits_of
 from firstfault.engine.votes import collective_call, never_entered
@@ -50,6 +51,9 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
     if left is not None and scope.in_attempt(left.place):
         yield _fact("exit.zero_before_peers", True, "neither failed nor stopped by the launcher", (left.span,))
     yield from _generate(scope, waits)
+    if scope.attribution.fault_class == "watchdog_stuck" and scope.event is not None and scope.rank is not None:
+        yield _fact("collective.suspect_kind", "host_blocked", "its own watchdog stands still", (scope.event.span,))
+        return
     suspect = scope.attribution.rank if scope.attribution.fault_class in _CLASSES else None
     if suspect is None or all(fault.rank == suspect for fault in waits):
         yield from _kind_of_nobody(facts)
@@ -200,8 +204,11 @@ class _Suspect:
             if own is None or not counters or group is None:
                 continue
             stuck = min(int(event.captures["work"]) for event in counters.values())
-            enqueued, completed = int(own.captures["enqueued"]), int(own.captures["completed"])
-            furthest = max(int(event.captures["completed"]) for event in counters.values())
+            mine = counters_of(own)
+            if mine is None:
+                continue
+            enqueued, completed = mine.enqueued, mine.completed
+            furthest = max(seen.completed for event in counters.values() if (seen := counters_of(event)) is not None)
             if enqueued < stuck:
                 origin = f"it had enqueued {enqueued}, the others waited in {stuck}"
                 return _fact("collective.suspect_kind", "behind", origin, (own.span,))

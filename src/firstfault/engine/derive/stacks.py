@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from firstfault.engine.derive.activity_table import activity_of_frames
 from firstfault.engine.ras_votes import vote_of_ras
-from firstfault.engine.stack_votes import StackVote, Standing, package_path, vote_of_stacks
+from firstfault.engine.stack_votes import StackVote, Standing, odd_call_site, package_path, vote_of_stacks
 from firstfault.model.fact import Fact
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ PRODUCES = (
     "collective.suspect_alive",
     "collective.suspect_activity",
     "collective.op_differs",
+    "collective.minority_rank",
     "collective.in_generate",
 )
 _LIBRARIES = (
@@ -66,6 +67,10 @@ def _of_ras(scope: Scope) -> Iterator[Fact]:
 def _of_stacks(scope: Scope) -> Iterator[Fact]:
     vote = vote_of_stacks(scope.aligned.bundle, scope.aligned.rank_map, scope.attempt)
     if not vote.elsewhere:
+        site = odd_call_site(scope.aligned.bundle, scope.aligned.rank_map, scope.attempt)
+        if site is not None:
+            yield _fact("collective.suspect_kind", "divergent", site.says, site.spans)
+            yield _fact("collective.minority_rank", site.rank, site.says, site.spans)
         if vote.seen > 1:
             spans = tuple(standing.frames[-1].span for standing in vote.waiting.values())[:4]
             yield _fact("hang.stack_outlier", False, _nobody(vote), spans)

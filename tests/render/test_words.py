@@ -110,14 +110,14 @@ def test_explanations_that_differ_in_numbers_are_one_group() -> None:
 )
 def test_the_folder_of_all_lines_is_said_once(sources: tuple[str, str], folder: str, places: list[str]) -> None:
     evidence = tuple(Evidence(id=f"e{n}", source=source, line=n, offset=0, text="x") for n, source in enumerate(sources, 1))
-    named = words.Places(Diagnosis(verdict="likely", evidence=evidence))
+    named = words.Places(evidence)
     assert named.folder == folder
     assert named.named(("e1", "e2", "e2", "e9")) == places
 
 
 def test_many_places_are_counted() -> None:
     evidence = tuple(Evidence(id=f"e{n}", source="x", line=n, offset=0, text="x") for n in range(1, 6))
-    named = words.Places(Diagnosis(verdict="likely", evidence=evidence))
+    named = words.Places(evidence)
     assert named.cited(("e1", "e2", "e3")) == ["x:1", "x:2", "x:3"]
     assert named.cited(("e1", "e2", "e3", "e4", "e5")) == ["x:1", "x:2", "3 more"]
 

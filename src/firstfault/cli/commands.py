@@ -5,6 +5,7 @@ from __future__ import annotations
 DEFAULT = "diagnose"
 COMMANDS = {
     "diagnose": "Name the first fault of a failed run, why, and the fix (the default).",
+    "why": "Say why a rank is, or is not, the one that failed first.",
     "explain": "Show an entry of the encyclopedia.",
     "demo": "Diagnose one of the bundled failed runs.",
     "encyclopedia": "Check, extend and compile the encyclopedia.",

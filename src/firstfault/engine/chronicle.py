@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from firstfault.model.event import Event, Place
     from firstfault.model.span import SourceSpan
 
-MAX_MARKS = 400
+MAX_MARKS = 16_384
 _MAX_TEXT = 200
 Kind = Literal["progress", "initiating", "collateral", "stopped", "silent", "kernel", "scheduler"]
 _SOURCE_KINDS: dict[str, Kind] = {"kernel": "kernel", "slurm": "scheduler", "kubernetes": "scheduler"}

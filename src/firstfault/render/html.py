@@ -53,7 +53,7 @@ class _Page:
         self.diagnosis = diagnosis
         self.titles = titles
         self.inputs = inputs
-        self.places = words.Places(diagnosis)
+        self.places = words.Places(diagnosis.evidence)
 
     def sections(self) -> list[str]:
         undetermined = self.diagnosis.verdict == "undetermined"

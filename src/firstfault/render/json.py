@@ -1,4 +1,4 @@
-"""A diagnosis or a plan as JSON, and the schemas of that JSON."""
+"""An answer (a diagnosis, a plan, ...) as JSON, and the schema of that JSON."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any
 import msgspec
 
 from firstfault.lazy_pattern import lazy_pattern
-from firstfault.model.diagnosis import SCHEMA, Diagnosis
-from firstfault.model.plan import PLAN_SCHEMA, Plan
+from firstfault.model.diagnosis import Diagnosis
 
 # The same value in JSON, but a terminal that shows the file cannot be driven by it.
 _UNSAFE = lazy_pattern("[\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]")
 _SURROGATE = lazy_pattern("[\ud800-\udfff]")
 
 
-def to_json(answer: Diagnosis | Plan) -> bytes:
+def to_json(answer: msgspec.Struct) -> bytes:
     """One indented JSON object in UTF-8, ended by a line break; names of files that are not UTF-8 carry U+FFFD."""
     try:
         compact = msgspec.json.encode(answer)
@@ -26,9 +25,9 @@ def to_json(answer: Diagnosis | Plan) -> bytes:
     return _UNSAFE.sub(_escape, text).encode() + b"\n"
 
 
-def schema(of: type[Diagnosis] | type[Plan] = Diagnosis) -> dict[str, Any]:
-    """The JSON Schema (2020-12) of `to_json`."""
-    name = PLAN_SCHEMA if of is Plan else SCHEMA
+def schema(of: type[msgspec.Struct] = Diagnosis) -> dict[str, Any]:
+    """The JSON Schema (2020-12) of `to_json` for answers of the type `of`, which names itself in its field `schema`."""
+    name = next(field.default for field in msgspec.structs.fields(of) if field.name == "schema")
     result = msgspec.json.schema(of)
     result["$defs"][of.__name__]["properties"]["schema"] = {"const": name}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name, **result}

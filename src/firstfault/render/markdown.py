@@ -106,7 +106,7 @@ def _missing(diagnosis: Diagnosis, inputs: str) -> list[str]:
 
 def _why(diagnosis: Diagnosis) -> list[str]:
     texts = [escape(text) for text in (diagnosis.cause, plain(diagnosis.mechanism)) if text]
-    places = words.Places(diagnosis)
+    places = words.Places(diagnosis.evidence)
     reasons = []
     for reason in sorted(diagnosis.reasons, key=lambda item: -item.weight):
         cited = ", ".join(code(place) for place in places.named(reason.evidence))
@@ -144,7 +144,7 @@ def _against(diagnosis: Diagnosis, titles: Mapping[str, str]) -> list[str]:
 def _others(diagnosis: Diagnosis, titles: Mapping[str, str]) -> list[str]:
     if not diagnosis.others:
         return []
-    places = words.Places(diagnosis)
+    places = words.Places(diagnosis.evidence)
     lines = []
     for other in diagnosis.others:
         first = f", {escape(words.who_was_first(other.initiating))}" if other.initiating else ""
@@ -157,7 +157,7 @@ def _collateral(diagnosis: Diagnosis, titles: Mapping[str, str]) -> list[str]:
     groups = words.collateral_groups(diagnosis.collateral, titles)
     if not groups:
         return []
-    places = words.Places(diagnosis)
+    places = words.Places(diagnosis.evidence)
     rows = ["| where | what | follows from | first line |", "|---|---|---|---|"]
     for group in groups:
         line = places.named(group.evidence)[:1]

@@ -47,7 +47,7 @@ class _Report:
         self.look = canvas.look
         self.titles = titles
         self.inputs = inputs
-        self.places = words.Places(diagnosis)
+        self.places = words.Places(diagnosis.evidence)
         self.shown = words.in_reading_order(diagnosis)
         groups = words.collateral_groups(diagnosis.collateral, self.titles)
         self.column = column_for(

@@ -238,17 +238,12 @@ def fix_word(diagnosis: Diagnosis) -> str:
     return "Next step" if diagnosis.verdict == "undetermined" else "Fix"
 
 
-def by_id(diagnosis: Diagnosis) -> dict[str, Evidence]:
-    """Evidence by its id."""
-    return {item.id: item for item in diagnosis.evidence}
-
-
 class Places:
     """Names lines of evidence shortly: the folder that all of them share is said once."""
 
-    def __init__(self, diagnosis: Diagnosis) -> None:
-        self.evidence = by_id(diagnosis)
-        self.folder = _common_folder({item.source for item in diagnosis.evidence})
+    def __init__(self, evidence: Iterable[Evidence]) -> None:
+        self.evidence = {item.id: item for item in evidence}
+        self.folder = _common_folder({item.source for item in self.evidence.values()})
 
     def of(self, item: Evidence) -> str:
         """`file:line` below the common folder."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from firstfault.launch.accelerate_config import TooLarge
+from firstfault.launch.accelerate_effect import inherited_ranks, no_effect, origins
 from firstfault.launch.accelerate_flags import dynamo_choices, flags
 from firstfault.launch.accelerate_names import LATEST
 from firstfault.launch.accelerate_settle import Settled, Unknown, settle_options
@@ -46,13 +47,20 @@ def plan_accelerate(request: Request) -> Plan:
     except Exception as error:
         # The launcher computes with whatever the user wrote, and so does this: what fails here fails there.
         return _stopped(start, PlannedError(type=type(error).__name__, message=str(error)))
-    return described(start, settled, version)
+    return _described(start, settled, request, version)
 
 
-def described(start: Start, settled: Settled, version: Version) -> Plan:
-    """The plan with its messages."""
-    del settled, version
-    return msgspec.structs.replace(start.plan, launcher=start.launcher, warnings=tuple(start.warnings), log=tuple(start.log))
+def _described(start: Start, settled: Settled, request: Request, version: Version) -> Plan:
+    """The plan with its messages, the places of its values and what has no effect."""
+    lost = (*no_effect(settled, start, version), *inherited_ranks(start.plan, request))
+    return msgspec.structs.replace(
+        start.plan,
+        launcher=start.launcher,
+        warnings=tuple(start.warnings),
+        log=tuple(start.log),
+        origins=origins(settled, start, request),
+        no_effect=lost,
+    )
 
 
 def read_arguments(words: tuple[str, ...], version: Version) -> Arguments:

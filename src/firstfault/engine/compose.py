@@ -45,7 +45,7 @@ _PLACE = lazy_pattern(r" \(\{[a-z_.]+\.span\}\)")
 MAX_REASONS = 6
 MAX_ALTERNATIVES = 6
 MAX_RULED_OUT = 3
-MAX_COLLATERAL = 64
+MAX_COLLATERAL = 4096
 MAX_NOTES = 50
 # Of the fifteen lines, what the initiating event may take: its line and the frames that say what it was doing.
 _MAX_INITIATING = 3

@@ -10,7 +10,7 @@ from firstfault.model.diagnosis import Certainty, Evidence
 
 WHY_SCHEMA = "firstfault.why/1"
 RankRole = Literal["initiating", "symmetric", "suspect", "independent", "collateral", "unmarked", "absent"]
-"""First by itself; one of all that failed alike; suspected; failed for its own reason; a consequence; nothing seen; no record."""
+"""First by itself; one of all that failed alike; suspected; failed by its own; a consequence; nothing seen; no record."""
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ Accepted keys of the front matter (unknown keys are errors):
 
     id title category role         required; the id is the file's name, the category its folder
     refines also_under fallback    the place in the tree
-    status since verified_on stacks tags aliases related says
+    status since verified_on stacks tags aliases related says never_established
     [[requires]]  if; optional says, decisive
     [[evidence]]  if, says; weight (1 to 4, default 1) or decisive
     [[against]]   if, says; weight or veto
@@ -81,6 +81,7 @@ def _read_front_matter(document: Document, file: str) -> Entry:
         aliases=root.texts("aliases"),
         related=root.texts("related"),
         says=root.text("says"),
+        never_established=root.text("never_established"),
         requires=tuple(_read_condition(table, "requires") for table in document.tables("requires")),
         evidence=tuple(_read_condition(table, "evidence") for table in document.tables("evidence")),
         against=tuple(_read_condition(table, "against") for table in document.tables("against")),

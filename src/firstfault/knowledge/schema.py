@@ -215,6 +215,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     related: tuple[str, ...] = ()
     says: str = ""
     """The cause in one or two sentences, a template with this run's facts (`{fact}`)."""
+    never_established: str = ""
+    """Why no evidence that is left behind is this cause's alone; empty if a condition is decisive."""
     requires: tuple[Condition, ...] = ()
     evidence: tuple[Condition, ...] = ()
     against: tuple[Condition, ...] = ()

@@ -98,7 +98,9 @@ def _lint_decision(entry: Entry, pack: Pack, top: str) -> Iterator[LintIssue]:
     decisive = any(condition.decisive for condition in (*entry.requires, *entry.evidence))
     is_parent = any(other.refines == entry.id for other in pack.entries.values())
     if not decisive and not entry.never_established and not entry.fallback and not is_parent:
-        yield LintIssue(top, "without a decisive condition it is never established: mark one, or say why in `never_established`")
+        yield LintIssue(
+            top, "without a decisive condition it is never established: mark one, or say why in `never_established`"
+        )
     if decisive and entry.never_established:
         yield LintIssue(top, "`never_established` contradicts the decisive condition")
     for condition in (*entry.evidence, *entry.against):

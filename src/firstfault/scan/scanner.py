@@ -78,10 +78,11 @@ class Scanner:
             buffer = self._buffers.pop()
         except IndexError:
             buffer = make_buffer(self.block_bytes)
+        read = Stream(stream, buffer, self.block_bytes)
         try:
-            return _Pass(self, Stream(stream, buffer), rank_of).result()
+            return _Pass(self, read, rank_of).result()
         finally:
-            self._buffers.append(buffer)
+            self._buffers.append(read.buffer)
 
     def find(self, block: memoryview, search: Search) -> list[tuple[int, int]]:
         """Literal id and end offset of each occurrence in a block, at least of those that the search is for."""

@@ -31,18 +31,20 @@ class Piece(NamedTuple):
 
 
 def make_buffer(block_bytes: int) -> bytearray:
-    """A buffer for a stream that is read in blocks of this size."""
-    return bytearray(KEPT_BYTES + block_bytes)
+    """A buffer to begin with for a stream that is read in blocks of this size: no larger than a small file needs."""
+    return bytearray(KEPT_BYTES + min(block_bytes, CELL_BYTES))
 
 
 class Stream:
     """The newest block of a byte stream and what came shortly before; reads of any size are accepted."""
 
-    def __init__(self, source: BinaryIO, buffer: bytearray) -> None:
+    def __init__(self, source: BinaryIO, buffer: bytearray, block_bytes: int) -> None:
         self._source = source
         self.buffer = buffer
+        """The bytes from `base` to `end`, and room for more."""
+        self._most = KEPT_BYTES + block_bytes
         self._view = memoryview(buffer)
-        self._step = min(len(buffer) - KEPT_BYTES, CELL_BYTES)
+        self._step = min(block_bytes, CELL_BYTES)
         self.base = 0
         """Offset of the first byte in the buffer."""
         self.end = 0
@@ -54,7 +56,7 @@ class Stream:
     @property
     def full(self) -> bool:
         """Whether the next `advance` drops bytes from the buffer."""
-        return self.end - self.base + self._step > len(self.buffer)
+        return self.end - self.base + self._step > self._most
 
     def advance(self) -> None:
         """Read the next bytes, a cell at most; `finished` is set when there is nothing behind them."""
@@ -66,6 +68,10 @@ class Stream:
             self._view[:keep] = self._view[drop : drop + keep]
             self.base += drop
         used = self.end - self.base
+        if used + self._step > len(self.buffer):
+            grown = bytearray(self._most)
+            grown[:used] = self._view[:used]
+            self.buffer, self._view = grown, memoryview(grown)
         room = self._view[used : used + self._step]
         while room:
             count = self._read_into(room)

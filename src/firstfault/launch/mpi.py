@@ -47,6 +47,7 @@ def read_mpi(words: tuple[str, ...]) -> Mpi:
         if name in _TWO_VALUES:
             pair = words[position : position + 2]
             position += 2
+            options[name] = " ".join(pair)
             if name in ("-genv", "-env") and len(pair) == 2:
                 variables[pair[0]] = pair[1]
             continue

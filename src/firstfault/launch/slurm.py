@@ -10,7 +10,7 @@ from firstfault.launch.elastic_workers import DRAWN, MAX_PROCESSES
 from firstfault.launch.request import Request
 from firstfault.launch.values import Given, origin, settle
 from firstfault.launch.worker import complete
-from firstfault.model.plan import Origin, Plan, Process, Spawn
+from firstfault.model.plan import Origin, Plan, Process, Rank0, Spawn
 
 _SHORT = {
     "-N": "--nodes", "-n": "--ntasks", "-c": "--cpus-per-task", "-G": "--gpus", "-t": "--time", "-p": "--partition",
@@ -138,7 +138,9 @@ def plan_srun(request: Request, plan_inner: Callable[[Request], Plan]) -> Plan:
             planned, command=request.words, origins=origins, notes=(note, *planned.notes), env_set=_added(planned, visible)
         )
     processes = [_process(task, total, per_node, visible, rule) for task in range(min(per_node or 0, MAX_PROCESSES))]
-    if planned.rank0 is not None:
+    if planned.tool is None:
+        planned = msgspec.structs.replace(planned, rank0=Rank0())
+    elif planned.rank0 is not None:
         # The text behind `bash -c` may make ranks of SLURM_PROCID and its like: each task runs it on its own.
         processes = [_told(process, inner, plan_inner) for process in processes[:MAX_REPLANNED]]
     return Plan(

@@ -7,6 +7,7 @@ COMMANDS = {
     "diagnose": "Name the first fault of a failed run, why, and the fix (the default).",
     "why": "Say why a rank is, or is not, the one that failed first.",
     "explain": "Show an entry of the encyclopedia.",
+    "plan": "Say what a launch command will really start.",
     "demo": "Diagnose one of the bundled failed runs.",
     "encyclopedia": "Check, extend and compile the encyclopedia.",
     "bench": "Hold the answers against labelled investigations.",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from firstfault.ingest.configs import MAX_CONFIG_CHARS, read_accelerate, read_deepspeed
+from firstfault.ingest.configs import MAX_CONFIG_CHARS, read_accelerate, read_arguments, read_deepspeed
 from firstfault.ingest.context import Context
 from reader_lines import context
 
@@ -148,3 +148,14 @@ def test_deep_json_is_refused(text: str) -> None:
 def test_any_text_is_survived(text: str) -> None:
     read_accelerate(text, context("conf.yaml", "accelerate_config"))
     read_deepspeed(text, context("ds.json", "deepspeed_config"))
+
+
+def test_training_arguments_are_settings_with_their_lines():
+    text = "# run\nper_device_train_batch_size: 4\nbf16: true\nfsdp_config:\n  limit: 2\n"
+    settings, notes = read_arguments(text, context(kind="arguments"))
+    assert [(one.family, one.key, one.value, one.span.line) for one in settings] == [
+        ("arguments", "per_device_train_batch_size", 4, 2),
+        ("arguments", "bf16", True, 3),
+        ("arguments", "fsdp_config.limit", 2, 5),
+    ]
+    assert notes == ()

@@ -75,3 +75,33 @@ def test_a_table_in_a_letter_is_not_the_whole():
 @given(st.text(max_size=20), st.binary(max_size=300))
 def test_any_bytes_have_a_kind(name, data):
     assert sniff(name, data)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "training_args.json",
+            '{"output_dir": "out", "per_device_train_batch_size": 8, "gradient_accumulation_steps": 4, "max_steps": 10}',
+        ),
+        ("trainer_state.json", '{"global_step": 12, "max_steps": 40, "train_batch_size": 8, "log_history": [{"loss": 1.2}]}'),
+        (
+            "sft.yaml",
+            "model_name_or_path: /m\nstage: sft\nfinetuning_type: lora\ncutoff_len: 2048\nper_device_train_batch_size: 1\n",
+        ),
+        ("config.yml", "base_model: /m\nmicro_batch_size: 2\nnum_epochs: 3\ndatasets:\n  - path: d\nsequence_len: 4096\n"),
+        (
+            "dpo.yaml",
+            "# DPO\nmodel_name_or_path: m\ndataset_mixer:\n  a/b: 1.0\nbf16: true\nlearning_rate: 5.0e-7\n",
+        ),
+    ],
+)
+def test_files_of_training_arguments(name, text):
+    assert sniff(name, text.encode()) == "arguments"
+
+
+def test_arguments_in_a_log_stay_a_log():
+    text = "learning_rate: 0.1\noutput_dir: x\nmax_steps: 3\nstep 1 loss 2\n"
+    assert sniff("run.log", text.encode()) == "log"
+    assert sniff("run.jsonl", b'{"global_step": 1, "learning_rate": 0.1, "max_steps": 9}\n' * 3) != "arguments"
+    assert sniff("ds.json", b'{"train_batch_size": 8, "gradient_accumulation_steps": 2}') == "deepspeed_config"

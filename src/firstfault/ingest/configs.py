@@ -54,6 +54,11 @@ def read_deepspeed(text: str, ctx: Context) -> Reading:
     return settings, ((problem,) if problem else notes)
 
 
+def read_arguments(text: str, ctx: Context) -> Reading:
+    """Settings of a file of training arguments (YAML, or JSON as `TrainingArguments` writes it), keys dotted."""
+    return _read(text.replace("\t", " "), ctx, "arguments", _yaml_scalar, text)
+
+
 def read_run_config(text: str, ctx: Context) -> tuple[Setting, ...]:
     """Settings of any other configuration that is YAML (or JSON), as family `config`; nothing of what is neither."""
     return _read(text.replace("\t", " "), ctx, "config", _yaml_scalar, text)[0]

@@ -38,7 +38,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 _LINES = lazy_pattern(rb"[^\n]*\n|[^\n]+")
 _RUNNING = ("log", "prose", "unknown", "command", "environment", "kernel")
-ECHO_KINDS = frozenset({"command", "accelerate_config", "deepspeed_config", "python", "vitals"})
+ECHO_KINDS = frozenset({"arguments", "command", "accelerate_config", "deepspeed_config", "python", "vitals"})
 
 
 def rows_of(data: bytes, emitted: Collection[int] = (), *, log: bool = False) -> list[Row]:

@@ -41,6 +41,7 @@ _OUTPUT_KINDS: tuple[tuple[re.Pattern[str], SourceKind], ...] = (
         "prose",
     ),
 )
+_UNCUT = frozenset({"python", "binary", "error_file", "deepspeed_config", "arguments", "vitals"})
 _INFO_NAMES = {"yaml": "fence.yaml", "yml": "fence.yaml", "json": "fence.json", "python": "fence.py", "py": "fence.py"}
 _SHELL_INFO = frozenset({"bash", "sh", "shell", "zsh", "console", "shell-session", "terminal"})
 
@@ -77,7 +78,7 @@ def _whole(data: bytes, kind: SourceKind, *, echo: bool = False) -> Part:
 def _script_kind(name: str, data: bytes) -> SourceKind | None:
     """Scripts and code hold fences and dollar signs of their own."""
     kind = sniff(name, data[:SAMPLE_BYTES])
-    return kind if kind in ("python", "binary", "error_file", "deepspeed_config", "vitals") or data.startswith(b"#!") else None
+    return kind if kind in _UNCUT or data.startswith(b"#!") else None
 
 
 def _fences(rows: Sequence[Row]) -> list[tuple[bool, str, Sequence[Row]]]:

@@ -26,6 +26,19 @@ _ACCELERATE_KEYS = frozenset(
         *("main_process_port", "main_process_ip", "use_cpu", "dynamo_config", "megatron_lm_config", "enable_cpu_affinity"),
     )
 )
+# What files of training arguments say and no DeepSpeed or accelerate configuration does: Trainer, TRL, LLaMA-Factory, axolotl.
+_ARGUMENT_KEYS = frozenset(
+    (
+        *("per_device_train_batch_size", "per_device_eval_batch_size", "micro_batch_size", "num_train_epochs", "num_epochs"),
+        *("output_dir", "learning_rate", "lr_scheduler_type", "lr_scheduler", "warmup_ratio", "warmup_steps", "logging_steps"),
+        *("save_steps", "save_strategy", "eval_steps", "eval_strategy", "evaluation_strategy", "gradient_checkpointing"),
+        *("model_name_or_path", "base_model", "max_seq_length", "sequence_len", "cutoff_len", "dataset_mixer", "lora_r"),
+        *("finetuning_type", "max_steps", "global_step", "log_history", "is_world_process_zero", "is_local_process_zero"),
+    )
+)
+_MIN_ARGUMENTS = 3
+_JSON_KEY = lazy_pattern(r'"([a-z]\w{2,60})"\s*:')
+_LOG_NAME = lazy_pattern(r"\.(?:log|out|err|stderr|stdout)(?:\.\d+)?$")
 _ERROR_FILE = lazy_pattern(r'\s*\{\s*"message"\s*:', needs='"message"')
 _VITALS = lazy_pattern(r'\{"rank": ?\d+, (?=.*"(?:step|accumulation_steps|\w+_bytes|\w+_s)")', needs='{"rank"')
 _SLURM_STATES = "COMPLETED|FAILED|CANCELLED|OUT_OF_ME\\w*|TIMEOUT|PREEMPTED|NODE_FAIL|RUNNING|REQUEUED|BOOT_FAIL"
@@ -140,6 +153,20 @@ def _is_accelerate(sample: Sample) -> bool:
     return "distributed_type" in keys or len(keys & _ACCELERATE_KEYS) >= 3
 
 
+def _is_arguments(sample: Sample) -> bool:
+    if sample.has_prompt or _LOG_NAME.search(sample.name):
+        return False
+    if sample.text.lstrip().startswith("{"):
+        # One object, not one a line: those are records of a run.
+        records = sum(line.startswith("{") for line in sample.lines)
+        keys = set(_JSON_KEY.findall(sample.text)) if records == 1 else set()
+    elif sample.share(_is_yaml_line) >= 0.8:
+        keys = {line.partition(":")[0] for line in sample.lines if ":" in line}
+    else:
+        return False
+    return len(keys & _ARGUMENT_KEYS) >= _MIN_ARGUMENTS
+
+
 def _is_yaml_line(line: str) -> bool:
     return is_key(line) or line.lstrip().startswith(("#", "- ", "---", "..."))
 
@@ -201,6 +228,7 @@ _BY_CONTENT: tuple[tuple[SourceKind, Callable[[Sample], bool]], ...] = (
     ("flight_recorder", lambda sample: is_dump(sample.data)),
     ("binary", _is_binary),
     ("error_file", lambda sample: bool(_ERROR_FILE.match(sample.text)) or sample.name == "error.json"),
+    ("arguments", _is_arguments),
     ("deepspeed_config", lambda sample: sample.text.lstrip().startswith("{") and bool(_DEEPSPEED_KEYS.search(sample.text))),
     ("vitals", lambda sample: sample.first(5, _VITALS) and sample.share(lambda line: line.startswith("{")) >= 0.8),
     ("slurm", lambda sample: not sample.has_prompt and _is_slurm(sample)),

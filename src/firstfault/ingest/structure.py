@@ -46,6 +46,8 @@ def read_structure(stretches: Sequence[Sequence[Line]], text: str, ctx: Context)
         return _config(text, ctx)
     if kind == "deepspeed_config":
         return _deepspeed(text, ctx)
+    if kind == "arguments":
+        return _arguments(text, ctx)
     if kind == "python":
         return _script(text, [line for lines in stretches for line in lines], ctx)
     found = [part for lines in stretches for part in _looked_for(lines, ctx)]
@@ -86,6 +88,13 @@ def _deepspeed(text: str, ctx: Context) -> Structure:
     from firstfault.ingest.configs import read_deepspeed
 
     settings, notes = read_deepspeed(text, ctx)
+    return Structure(settings=settings, notes=notes)
+
+
+def _arguments(text: str, ctx: Context) -> Structure:
+    from firstfault.ingest.configs import read_arguments
+
+    settings, notes = read_arguments(text, ctx)
     return Structure(settings=settings, notes=notes)
 
 

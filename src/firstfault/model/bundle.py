@@ -18,6 +18,7 @@ SourceKind = Literal[
     "error_file",
     "accelerate_config",
     "deepspeed_config",
+    "arguments",
     "command",
     "environment",
     "nvidia_smi",

@@ -26,6 +26,7 @@ PRODUCES = (
     "plan.finding",
 )
 
+_FILES = frozenset({"config", "arguments"})
 _NOT_ASKED = ("no", "false", "none", "")
 _IDS = lazy_pattern(r"\d{1,3}(?:,\d{1,3})*,?\Z")
 _ON_THIS_NODE = lazy_pattern(r"localhost:(\d[\d,]*)\Z")
@@ -211,7 +212,7 @@ def _mode(scope: Scope, found: Sequence[Launch], settings: Sequence[Setting], fa
             asked = chosen
         if asked is not None:
             return _fact("launch.feature_not_asked", False, f"{kind} is asked for", (asked.span, shown))
-        own = [one for one in settings if one.family == "config" and _top(one.key).startswith(word) and _is_named(one, launch)]
+        own = [one for one in settings if one.family in _FILES and _top(one.key).startswith(word) and _is_named(one, launch)]
         if config.source == "default" and chosen is not None and type_name(chosen) == kind and own and all(map(_off, own)):
             origin = f"{kind} stands in the default configuration only"
             return _fact("launch.feature_not_asked", True, origin, (shown, chosen.span, own[0].span))

@@ -1,0 +1,104 @@
+"""`firstfault plan`: what a launch command will really start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from firstfault.cli.commands import COMMANDS
+from firstfault.cli.look import look_options
+from firstfault.cli.screen import Color, find_screen, write
+from firstfault.errors import UsageError
+
+if TYPE_CHECKING:
+    from firstfault.launch.request import Machine, Request
+    from firstfault.model.plan import Plan
+
+MAX_FILE_BYTES = 1 << 20
+MAX_GPUS = 1_024
+
+
+@click.command(short_help=COMMANDS["plan"], context_settings={"allow_interspersed_args": False}, options_metavar="[OPTIONS] --")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND... | FILE", required=True)
+@click.option("--gpus", type=click.IntRange(0, MAX_GPUS), metavar="N", help="GPUs of the machine; else nvidia-smi is asked.")
+@click.option("--versions", metavar="NAME=VERSION,...", help="Such as accelerate=1.15.0,torch=2.13.0.")
+@click.option("--python", metavar="INTERPRETER", help="The interpreter of the run, asked for its versions.")
+@click.option("--format", "form", type=click.Choice(["terminal", "json"]), default="terminal", help="Default: terminal.")
+@look_options
+def plan(
+    command: tuple[str, ...],
+    gpus: int | None,
+    versions: str | None,
+    python: str | None,
+    form: str,
+    width: int | None,
+    color: Color,
+    ascii_only: bool,
+) -> int:
+    """Say what COMMAND starts: processes, devices, environment, and where each value comes from. Nothing is started.
+
+    FILE is a shell or batch script instead. Exit code 1: the command stops with an error, or has findings; 3: a fact is
+    missing.
+    """
+    from firstfault.cli.survey import installed_versions, survey_machine
+    from firstfault.launch.plan import plan as make_plan
+
+    known = installed_versions(command, python, versions)
+    request = _request(command, survey_machine(gpus), known)
+    made = make_plan(request)
+    if form == "json":
+        from firstfault.render.json import to_json
+
+        write(to_json(made))
+    else:
+        from firstfault.render.plan import render_plan
+
+        screen = find_screen(width=width, color=color, ascii_only=ascii_only)
+        write(render_plan(made, width=screen.width, color=screen.color, ascii=screen.ascii))
+    return exit_code(made)
+
+
+def exit_code(plan: Plan) -> int:
+    """1 where the command stops or goes wrong, 3 where a fact is missing, else 0."""
+    if plan.error is not None or plan.findings or (plan.rank0 is not None and plan.rank0.error is not None):
+        return 1
+    return 3 if plan.unknown or plan.tool is None else 0
+
+
+def _request(command: tuple[str, ...], machine: Machine, versions: dict[str, str]) -> Request:
+    """The request of the words, or of the script that they name."""
+    import os
+
+    from firstfault.launch.request import Request
+    from firstfault.launch.values import Given
+
+    words = command
+    environment = {name: Given(value, "variable", name) for name, value in os.environ.items()}
+    text = read_file(command[0]) if len(command) == 1 else None
+    if text is not None:
+        from firstfault.launch.script import launch_of, read_script
+
+        found = launch_of(read_script(text, name=command[0], environment=environment, read=read_file))
+        if found is None:
+            raise UsageError(f"{command[0]} starts no training", hint="Give the command itself: firstfault plan -- COMMAND...")
+        words, environment = found.words, dict(found.environment)
+    home = os.path.expanduser("~")  # noqa: PTH111 - pathlib costs a fifth of the cold start
+    return Request(
+        words=words,
+        environment=environment,
+        machine=machine,
+        versions=versions,
+        read=read_file,
+        home=home,
+        directory=os.getcwd(),  # noqa: PTH109
+    )
+
+
+def read_file(path: str) -> str | None:
+    """The text of a file, cut at `MAX_FILE_BYTES`; None where there is none that can be read."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            return file.read(MAX_FILE_BYTES).decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return None

@@ -16,6 +16,7 @@ from firstfault.model.span import SourceSpan
 from firstfault.model.stack import ProcessStack
 
 WAIT_EVENT = "hang.waits_in_collective"
+ELSEWHERE_EVENT = "hang.stands_elsewhere"
 MIN_VOTERS = 3
 _SEEN_LIVE = frozenset({"py-spy", "faulthandler", "pystack"})
 _INTO_PACKAGES = lazy_pattern(r"^.*/(?:site-packages|dist-packages|lib/python3[.\d]*)/")
@@ -127,25 +128,29 @@ def odd_call_site(bundle: Bundle, ranks: RankMap, attempt: int | None = None) ->
 
 
 def wait_events(bundle: Bundle, ranks: RankMap) -> Iterator[Event]:
-    """A wait for each process that stands in a collective, where another one is seen to stand elsewhere."""
+    """A wait for each process that stands in a collective, where another one is seen to stand elsewhere; and that one."""
     vote = vote_of_stacks(bundle, ranks)
     if not vote.elsewhere:
         return
     for standing in vote.waiting.values():
-        main = standing.stack.main
-        if main is not None:
-            path, line, function = standing.site
-            where = standing.call or standing.gpu
-            yield Event(
-                name=WAIT_EVENT,
-                signal="",
-                role="collateral",
-                fault_class="collective_timeout",
-                span=standing.frames[-1].span,
-                text=f"waits in {where} called by {function} ({path}:{line})",
-                place=standing.stack.place,
-                source_id=standing.stack.source_id,
-            )
+        yield _event(standing, WAIT_EVENT, f"waits in {standing.call or standing.gpu}", waits=True)
+    for standing in vote.elsewhere.values():
+        does = f"waits in {standing.call}" if standing.call else f"stands in {standing.frames[-1].function}"
+        yield _event(standing, ELSEWHERE_EVENT, does, waits=False)
+
+
+def _event(standing: Standing, name: str, does: str, *, waits: bool) -> Event:
+    path, line, function = standing.site
+    return Event(
+        name=name,
+        signal="",
+        role="collateral" if waits else "context",
+        fault_class="collective_timeout" if waits else None,
+        span=standing.frames[-1].span,
+        text=f"{does} called by {function} ({path}:{line})" if standing.frames[-1].line != line else f"{does} ({path}:{line})",
+        place=standing.stack.place,
+        source_id=standing.stack.source_id,
+    )
 
 
 def _by_call(latest: Mapping[Key, Standing], calls: Mapping[Key, str]) -> StackVote:

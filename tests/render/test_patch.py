@@ -7,7 +7,7 @@ import msgspec
 
 from diagnosis_samples import DIFF, established, symmetric
 from firstfault.model.diagnosis import Diagnosis, Fix
-from firstfault.render.patch import left_out, to_patch
+from firstfault.render.patch import git_apply, left_out, to_patch
 
 BEFORE = "\n" * 11 + "data:\n  path: corpus.jsonl\n  max_length: null\n  seed: 7\n"
 
@@ -52,3 +52,16 @@ def test_a_diff_without_final_line_break_gets_one() -> None:
 def test_text_is_not_touched() -> None:
     fix = msgspec.structs.replace(established().fix[0], text=DIFF.replace("seed", "\tseed \x1b é"))
     assert "\tseed \x1b é" in to_patch(_diagnosis(fix))
+
+
+def test_the_command_names_the_folder_that_the_paths_start_from() -> None:
+    assert git_apply(_diagnosis(_edit(DIFF))) == "git apply"
+    assert git_apply(_diagnosis(_edit(DIFF, "/home/my user/train.yaml"))) == "git -C '/home/my user' apply"
+    assert git_apply(_diagnosis(_edit(DIFF, "/train.yaml"))) == "git -C / apply"
+    assert git_apply(_diagnosis(_edit(DIFF, "../../train.yaml"))) == "git -C ../.. apply"
+
+
+def test_one_patch_starts_in_one_folder() -> None:
+    diagnosis = _diagnosis(_edit(DIFF), _edit(DIFF.replace("train.yaml", "eval.yaml"), "../eval.yaml"))
+    assert to_patch(diagnosis) == DIFF
+    assert len(left_out(diagnosis)) == 1

@@ -79,12 +79,14 @@ def _rendered(diagnosis: Diagnosis, pack: Pack, form: str, inputs: str, screen: 
 
 def _write_patch(diagnosis: Diagnosis, output: Path | None) -> None:
     from firstfault.render import safe
-    from firstfault.render.patch import left_out, to_patch
+    from firstfault.render.patch import git_apply, left_out, to_patch
     from firstfault.render.words import fix_heading
 
     text = to_patch(diagnosis)
     watched = output is None and sys.stdout.isatty()
     if text:
+        if (command := git_apply(diagnosis)) != "git apply":
+            print(f"its paths do not start here: {safe.line(command)}", file=sys.stderr)
         write(safe.block(text) if watched else text.encode("utf-8", "surrogateescape"), output)
     else:
         print("No fix of this answer is a patch.", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from os.path import normpath
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -147,7 +148,8 @@ def _rows(text: str) -> list[str]:
 
 
 def _path_for_git(path: str) -> str:
-    """The path as it stands in a diff: below the working directory if it is there."""
+    """The path as it stands in a diff: from the working directory, or from above it (`../conf/x.yaml` is `conf/x.yaml`)."""
     if Path(path).is_absolute() and Path(path).is_relative_to(Path.cwd()):
         path = str(Path(path).relative_to(Path.cwd()))
-    return PurePosixPath(path.replace("\\", "/")).as_posix().lstrip("/").removeprefix("./")
+    parts = [part for part in PurePosixPath(normpath(path).replace("\\", "/")).parts if part not in ("/", "..")]
+    return "/".join(parts)

@@ -11,6 +11,7 @@ from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.diagnosis import Alternative, Diagnosis, Fix
 from firstfault.render import safe, svg, timeline, words
 from firstfault.render.html_style import CSS
+from firstfault.render.patch import git_apply
 from firstfault.render.prose import plain
 
 _SHORT_PLACE = 34
@@ -154,7 +155,8 @@ class _Page:
             if fix.risk:
                 parts.append(f'<p class="quiet">Risk: {_prose(fix.risk)}</p>')
             if number == last:
-                parts.append(f"<p>Apply:</p>{_command(f'firstfault diagnose {self.inputs} --patch | git apply')}")
+                command = f"firstfault diagnose {self.inputs} --patch | {git_apply(self.diagnosis)}"
+                parts.append(f"<p>Apply:</p>{_command(command)}")
         return _section("fix", words.fix_word(self.diagnosis), f'<div class="card">{"".join(parts)}</div>')
 
     def verification(self) -> str:

@@ -8,6 +8,7 @@ from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.diagnosis import Diagnosis, Fix
 from firstfault.render import lanes, safe, timeline, words
 from firstfault.render.layout import Canvas
+from firstfault.render.patch import git_apply
 from firstfault.render.prose import plain
 from firstfault.render.style import Look
 
@@ -177,7 +178,7 @@ def _fixes(diagnosis: Diagnosis, inputs: str) -> list[str]:
     for fix in diagnosis.fix:
         parts += [f"### {words.fix_word(diagnosis)}: {escape(words.fix_heading(fix))}".rstrip(": "), *_fix(fix)]
     if any(fix.applies for fix in diagnosis.fix):
-        parts += ["Apply:", fence(f"firstfault diagnose {inputs} --patch | git apply", "sh")]
+        parts += ["Apply:", fence(f"firstfault diagnose {inputs} --patch | {git_apply(diagnosis)}", "sh")]
     return parts
 
 

@@ -8,6 +8,7 @@ from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.diagnosis import Diagnosis, Fix
 from firstfault.render import lanes, timeline, words
 from firstfault.render.layout import Canvas, Piece, cells, column_for, cut, fold
+from firstfault.render.patch import git_apply
 from firstfault.render.prose import plain
 from firstfault.render.style import Look, Role
 
@@ -222,7 +223,7 @@ class _Report:
             if fix.risk:
                 self.canvas.prose(f"risk: {fix.risk}", hanging=8)
             if number == last:
-                self.canvas.command(f"firstfault diagnose {self.inputs} --patch | git apply", lead="apply: ")
+                self.canvas.command(f"firstfault diagnose {self.inputs} --patch | {git_apply(self.diagnosis)}", lead="apply: ")
 
     def verification(self) -> None:
         if not self.diagnosis.verify:

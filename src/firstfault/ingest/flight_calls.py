@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,8 @@ from firstfault.model.collective import CallFrame, CallState, CollectiveCall, Gr
 if TYPE_CHECKING:
     from firstfault.model.span import SourceSpan
 
+KEPT_BEFORE = 128
+"""Completed calls whose signatures are kept too: on another rank they may be open."""
 KEPT_FIRST = 8
 KEPT_LAST = 8
 """Of a group's calls that are not completed: the first and the last ones."""
@@ -88,22 +90,23 @@ class Calls:
         """The group of that name; without members if the dump does not list them."""
         return self.keys.get(name) or _bare(name)
 
-    def counters(self) -> Iterator[tuple[str, int, int]]:
-        """For each group the last collective enqueued and the last completed, as the entries show them."""
+    def counters(self, told: Collection[str | None]) -> Iterator[tuple[str, int, int]]:
+        """For each group not in `told` the last collective enqueued and the last completed, as the entries show them."""
         for name, found in self._collectives.items():
-            done = [seq for seq, index in found if _is_done(self._entries[index])]
-            if found:
+            if found and name not in told:
+                done = [seq for seq, index in found if _is_done(self._entries[index])]
                 yield name, max(found)[0], max(done, default=min(found)[0] - 1)
 
     def trails(self) -> tuple[Trail, ...]:
-        """The signatures of all recorded collectives, group by group."""
+        """The signatures of the collectives that may still be open on some rank, group by group."""
         return tuple(trail for name, found in self._collectives.items() if (trail := self._trail(name, found)) is not None)
 
     def _trail(self, name: str, found: list[tuple[int, int]]) -> Trail | None:
         if not found:
             return None
         first, last = min(found)[0], max(found)[0]
-        first = max(first, last - MAX_TRAIL + 1)
+        done = next((seq for seq, index in reversed(found) if _is_done(self._entries[index])), first)
+        first = max(first, done - KEPT_BEFORE, last - MAX_TRAIL + 1)
         signatures: list[Signature | None] = [None] * (last - first + 1)
         entries = self._entries
         for seq, index in found:

@@ -109,17 +109,16 @@ def _statuses(
             completion_known=known,
             span=replace(span, part=f"pg_status[{number}]"),
         )
-    for name, enqueued, completed in calls.counters():
-        if name not in told:
-            yield GroupStatus(
-                group=calls.key(name),
-                description=descriptions.get(name, ""),
-                last_enqueued=enqueued,
-                last_completed=completed,
-                counts_p2p=name in calls.p2p_groups,
-                completion_known=known,
-                span=span,
-            )
+    for name, enqueued, completed in calls.counters(told):
+        yield GroupStatus(
+            group=calls.key(name),
+            description=descriptions.get(name, ""),
+            last_enqueued=enqueued,
+            last_completed=completed,
+            counts_p2p=name in calls.p2p_groups,
+            completion_known=known,
+            span=span,
+        )
 
 
 def _counter(value: object) -> int | None:

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from firstfault.ingest.stacks import read_stacks
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firstfault.ingest.stacks import read_stacks, titled
 from firstfault.model.stack import ProcessStack
 from reader_lines import context, lines
 
 HANGS = Path(__file__).parents[1] / "data" / "hangs"
+_BODY = 'Thread 7 (idle): "MainThread"\n    f (a.py:1)\n'
+_PIECES = (
+    *("Process 7: python t.py", 'Thread 7 (idle): "MainThread"', "    f (a.py:1)", "Parent Process 3: x", "        Arguments:"),
+    *("Current thread 0x01 (most recent call first):", "Thread 0x02 (most recent call first):", '  File "a.py", line 3 in f'),
+    *("Traceback for thread 1 (x) [] (most recent call last):", '    (Python) File "a.py", line 3, in f', "Timeout (0:00:01)!"),
+    *("Fatal Python error: Aborted", "Stack trace of the failed collective: ", "  <no Python frame>"),
+)
 
 
 def _of(text: str) -> tuple[ProcessStack, ...]:
@@ -102,6 +112,19 @@ def test_ranks_that_print_at_once_are_kept_apart() -> None:
         '[rank0]:   File "a.py", line 1 in f\n[rank1]:   File "a.py", line 2 in g\n'
     )
     assert [(stack.place.rank, stack.threads[0].frames[0].function) for stack in found] == [(0, "f"), (1, "g")]
+
+
+def test_the_line_above_a_fence_names_the_rank_of_the_first_stack() -> None:
+    found = _of("Process 7: python t.py\n" + _BODY + "Process 8: python t.py\n" + _BODY)
+    assert [stack.place.rank for stack in titled(found, "It hangs.\n\nrank 3 (node 2):\n```\n")] == [3, None]
+    assert [stack.place.rank for stack in titled(found, "rank 3 is fine.\n\nThe others:\n\n```text\n")] == [None, None]
+
+
+@given(st.lists(st.sampled_from([*_PIECES, "", "    ", "#0 f from a.py:1"]), max_size=40))
+def test_lines_in_any_order_are_read_without_an_error(pieces: list[str]) -> None:
+    for stack in _of("\n".join(pieces)):
+        assert stack.threads
+        assert all(thread.frames for thread in stack.threads)
 
 
 def test_odd_lines_are_passed_over() -> None:

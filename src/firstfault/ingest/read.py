@@ -144,6 +144,8 @@ class _Input:
         ctx = Context(source=source)
         text = self._text(part, data)
         structure = _shown_as(part.name, read_structure(stretches, text or "", ctx))
+        if structure.stacks and part.start:
+            structure = _below_title(structure, data[: part.start])
         lines = [line for stretch in stretches for line in stretch]
         hits = [hit for hit in self._scan.hits if part.start <= hit.offset < part.stop]
         report = self._judged(ctx, lines, hits, structure, part, label)
@@ -284,6 +286,12 @@ def _without_beginnings(reports: list[SourceReport], data: bytes) -> list[Source
 
 def _placed(line: Line, place: Place) -> Line:
     return line if place is line.place else replace(line, place=place)
+
+
+def _below_title(structure: Structure, above: bytes) -> Structure:
+    from firstfault.ingest.stacks import titled
+
+    return replace(structure, stacks=titled(structure.stacks, above[-1_000:].decode("utf-8", errors="replace")))
 
 
 def _shown_as(name: str, structure: Structure) -> Structure:

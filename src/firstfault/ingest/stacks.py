@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from firstfault.ingest.context import Context
+from firstfault.ingest.linekind import fence_of
 from firstfault.ingest.lines import Line
 from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import Frame, Place
@@ -73,6 +74,16 @@ def read_stacks(lines: Sequence[Line], ctx: Context) -> tuple[ProcessStack, ...]
     found = [stack for reader in readers.values() for stack in reader.finish()]
     found.sort(key=lambda stack: stack.span.offset)
     return tuple(found[:MAX_PROCESSES])
+
+
+def titled(stacks: Sequence[ProcessStack], above: str) -> tuple[ProcessStack, ...]:
+    """The stacks of a part of a paste, the first of them with the rank that the line above its fence names."""
+    said = [line for line in above[-2 * MAX_TITLE_CHARS :].splitlines() if line.strip() and not fence_of(line)]
+    title = _TITLE.search(said[-1]) if said and len(said[-1]) < MAX_TITLE_CHARS else None
+    place = stacks[0].place
+    if title is None or place.rank is not None or place.local_rank is not None:
+        return tuple(stacks)
+    return (replace(stacks[0], place=replace(place, rank=int(title["rank"]))), *stacks[1:])
 
 
 class _Thread:

@@ -19,7 +19,6 @@ from firstfault.launch.accelerate_environment import (
 from firstfault.launch.accelerate_settle import Settled
 from firstfault.launch.flag_table import Arguments
 from firstfault.launch.request import ElasticStart, Request, Version, version_numbers
-from firstfault.launch.torchrun import elastic_defaults, elastic_start
 from firstfault.launch.values import Given
 from firstfault.model.plan import Plan, Spawn
 
@@ -256,6 +255,8 @@ def _consumer_cards(start: Start, request: Request, version: Version) -> None:
 
 def _elastic(start: Start, arguments: Arguments, request: Request) -> None:
     """torchelastic with torchrun's own arguments, those of accelerate put above them where the names agree."""
+    from firstfault.launch.torchrun import elastic_defaults, elastic_start
+
     values: dict[str, Any] = dict(elastic_defaults(request))
     values.update({name: given.value for name, given in arguments.given.items() if name in values})
     environment = {name: Given(value, "derived", "accelerate launch") for name, value in start.environment.items()}

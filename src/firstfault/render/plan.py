@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from firstfault.model.plan import NoEffect, Origin, Plan, Process
 from firstfault.render.layout import Canvas, cells, cut, fold
 from firstfault.render.style import Look, Role
-from firstfault.render.terminal import MIN_WIDTH
 
 MAX_PROCESSES = 8
+MIN_WIDTH = 40
 _LABEL = 12
 _VALUE_COLUMNS = 22
 _THROUGH = {

@@ -44,7 +44,7 @@ def _base(fix: Fix) -> str:
 def _one_a_file(fixes: Iterable[Fix]) -> list[Fix]:
     """Two diffs of one file were made against the same text: the second would no longer fit. One patch starts in one folder."""
     taken: set[str] = set()
-    chosen = []
+    chosen: list[Fix] = []
     for fix in fixes:
         files = set(_TARGET.findall(fix.text)) or {fix.file or ""}
         if fix.applies and not files & taken and (not chosen or _base(fix) == _base(chosen[0])):

@@ -74,7 +74,7 @@ def outcomes_of(order: Order) -> list[Outcome]:
     """The case as it is, then every copy that a perturbation changes."""
     case, pack = order.case, _pack()
     bundle = gather([case.input], pack)
-    files = _read(case.input, bundle)
+    files = read_files(case.input, bundle)
     judgement = judge(case, investigate(bundle, pack))
     outcomes = [Outcome(_UNPERTURBED, judgement, is_wrong(judgement, case, pack))]
     for name, perturb in PERTURBATIONS.items():
@@ -138,7 +138,7 @@ def _cell(pairs: Sequence[tuple[float, float]], width: int) -> str:
     return f"{f'{sum(b for b, _ in pairs):g} > {sum(a for _, a in pairs):g}':>{width}}"
 
 
-def _read(root: Path, bundle: Bundle) -> CaseFiles:
+def read_files(root: Path, bundle: Bundle) -> CaseFiles:
     """The text files below `root`. Which of them are logs is what the reader took them for."""
     logs = {report.source.path for report in bundle.reports if report.source.kind in _LOG_KINDS}
     texts = {}

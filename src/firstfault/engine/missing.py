@@ -72,7 +72,9 @@ def missing_facts(walk: Walk, known: Known, pack: Pack, blanks: Blanks) -> tuple
         facts = [*front, *(spec for spec in facts if spec not in front)]
     elif known.value("hang.alive") is True and known.value("fault.class") in {"none", "silent"}:
         # Who took a stack, or asked RAS, can do so once more.
-        again = _WHILE_IT_HANGS if known.value("hang.stack_dumped") is True else tuple(reversed(_WHILE_IT_HANGS))
+        alive = known.fact("hang.alive")
+        stacks = known.value("hang.stack_dumped") is True or (alive is not None and alive.basis == "told")
+        again = _WHILE_IT_HANGS if stacks else tuple(reversed(_WHILE_IT_HANGS))
         front = [pack.facts[name] for name in again if name in pack.facts and known.value(name) is None]
         facts = [*front, *(spec for spec in facts if spec not in front)]
     return tuple(_missing(spec, _separates(spec, deciding, walk), pack, blanks) for spec in facts[:MAX_MISSING])

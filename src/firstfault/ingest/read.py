@@ -27,6 +27,7 @@ from firstfault.ingest.reading import Reading
 from firstfault.ingest.sniff import sniff
 from firstfault.ingest.stretch import agreed_place, label_of, lines_of, ranks_by_local, with_rank
 from firstfault.ingest.structure import Structure, read_structure
+from firstfault.ingest.told import told_facts
 from firstfault.knowledge.schema import Pack
 from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.bundle import Coverage, Note, Source, SourceKind, SourceReport
@@ -190,7 +191,7 @@ class _Input:
             settings=structure.settings,
             stacks=structure.stacks,
             ras=structure.ras,
-            facts=(*_as_told(structure.facts, part), *facts),
+            facts=(*_as_told(structure.facts, part), *facts, *(told_facts(lines, ctx) if part.kind == "prose" else ())),
             ends=ends_of(lines, events, structure.tracebacks) if part.kind in ("log", "unknown") else (),
             ranks=tuple(sorted(rank for rank in ranks if rank is not None)),
             covers=self._coverage(lines, ctx, part),

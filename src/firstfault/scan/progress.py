@@ -82,7 +82,7 @@ class ProgressSampler:
     A stream in which several ranks print the same progress lines is taken occurrence by occurrence (`take`). In any other each
     literal belongs to one key, and the stream is taken cell by cell (`take_cell`): there the first and the last line of the
     whole are wanted, and only those are searched for. Cells lie at fixed offsets, so reads of any size give the same. A line
-    that is the first of its kind while others are dense is noticed in every sixteenth cell, and at the end.
+    that is the first of its kind while others are dense is noticed in every eighth cell, and at the end.
 
     As long as a literal has shown one series, only its last line in a cell is looked at. Where it has shown more, the cell is
     walked back until each of them is found; and so is the end of the stream, in which a further series may hide.

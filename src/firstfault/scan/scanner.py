@@ -21,9 +21,11 @@ from firstfault.scan.windows import WindowKeeper
 BLOCK_BYTES = 4 << 20
 RECENT = 64
 """Of a message repeated thousands of times, so many of the last occurrences in a cell are read."""
-SPARING = 16
-"""While progress lines are dense, they are searched for in every sixteenth cell only."""
+SPARING = 8
+"""While progress lines are dense, they are searched for in every eighth cell only."""
 STRETCH_BYTES = SPARING * CELL_BYTES
+LOOK_BACK_BYTES = 256 << 10
+"""So much of the end of a stream is searched for every line of progress."""
 SAMPLE_BYTES = 16 << 10
 PLAIN_BYTES = 128 << 10
 """So much text is searched literal by literal before an engine is loaded: cheaper than building one for a paste."""
@@ -212,7 +214,7 @@ class _Pass:
 
     def _look_back(self) -> None:
         """Search the end of the stream once more: what it tells last must not hide behind other lines of progress."""
-        stop, self._searched = self._stream.end, self._stream.end - CELL_BYTES
+        stop, self._searched = self._stream.end, self._stream.end - min(CELL_BYTES, LOOK_BACK_BYTES)
         _, progress = self._found(stop, "all progress" if self._by_rank else "first progress")
         if self._by_rank:
             self._progress.take(progress, thorough=True, again=True)

@@ -15,7 +15,7 @@ STRIDE_BYTES = PIECE_BYTES // 2
 TAIL_BYTES = 4096
 NEAR_BYTES = 512
 LOOK_AHEAD = PIECE_BYTES + TAIL_BYTES + 64
-CELL_BYTES = 256 << 10
+CELL_BYTES = 512 << 10
 """The stream is searched in cells of this size, whatever the size of a read, so that sampling does not depend on reads."""
 KEPT_BYTES = CELL_BYTES + LOOK_AHEAD + (64 << 10)
 """What stays in the buffer when the next block is read: a cell that is not searched yet, what is needed to read an occurrence,

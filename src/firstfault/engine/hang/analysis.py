@@ -19,7 +19,7 @@ from firstfault.engine.hang.suspects import (
     stalls,
     suspects_of_sink,
 )
-from firstfault.engine.hang.wait_for import Wait, first_pending, waits
+from firstfault.engine.hang.wait_for import Wait, first_pending, open_ended, waits
 from firstfault.model.collective import HangSuspect, RankRecord
 from firstfault.model.event import Place
 from firstfault.model.span import SourceSpan
@@ -113,8 +113,8 @@ def _suspects(
         named.setdefault(rank, stalled_suspect(rank, stall, found))
     if diverged:
         return tuple(named.values())
-    idle = idle_ranks(dumps, groups)
-    ends = [suspect for sink in sinks(found) for suspect in suspects_of_sink(sink, idle, stalled)]
+    idle, unsure = idle_ranks(dumps, groups), open_ended(groups, dumps)
+    ends = [suspect for sink in sinks(found) for suspect in suspects_of_sink(sink, idle, stalled, unsure)]
     for suspect in ends:
         if suspect.rank is not None:
             named.setdefault(suspect.rank, suspect)

@@ -89,8 +89,12 @@ def sinks(found: Sequence[Wait]) -> list[Sink]:
     return out
 
 
-def suspects_of_sink(sink: Sink, idle: frozenset[int], stalled: dict[int, Stall]) -> Iterator[HangSuspect]:
-    """Who of a sink is to be named."""
+def suspects_of_sink(
+    sink: Sink, idle: frozenset[int], stalled: dict[int, Stall], unsure: frozenset[int]
+) -> Iterator[HangSuspect]:
+    """Who of a sink is to be named; nobody if one of them may wait for a rank that was not read (`unsure`)."""
+    if unsure.intersection(sink.ranks):
+        return
     if len(sink.ranks) == 1:
         rank = sink.ranks[0]
         if rank not in stalled:

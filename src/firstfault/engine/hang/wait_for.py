@@ -33,6 +33,20 @@ def waits(groups: Sequence[GroupView], records: dict[int, RankRecord], stalled: 
     return found
 
 
+def open_ended(groups: Sequence[GroupView], records: dict[int, RankRecord]) -> frozenset[int]:
+    """Ranks that may wait for one without a record: it belongs to the group of their open call, or is the other of a pair."""
+    found = set()
+    for group in groups:
+        unread = {rank for rank in group.members if rank not in records}
+        for rank in group.members if unread else ():
+            if rank in records and group.completion_known and first_pending(group, rank):
+                found.add(rank)
+            for call in group.calls.get(rank, ()):
+                if call.is_p2p and call.state != "completed" and unread & {*(call.peers or ())}:
+                    found.add(rank)
+    return frozenset(found)
+
+
 def first_pending(group: GroupView, rank: int) -> int | None:
     """The collective in which the rank stands: the first that it entered and that is not completed."""
     enqueued = group.enqueued(rank)

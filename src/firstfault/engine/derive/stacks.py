@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from firstfault.engine.derive.activity_table import activity_of_frames
-from firstfault.engine.ras_votes import vote_of_ras
-from firstfault.engine.stack_votes import StackVote, Standing, odd_call_site, package_path, vote_of_stacks
 from firstfault.model.fact import Fact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from firstfault.engine.derive.scope import Scope
+    from firstfault.engine.stack_votes import StackVote, Standing
     from firstfault.model.event import Frame
     from firstfault.model.fact import FactSet, FactValue
     from firstfault.model.span import SourceSpan
@@ -48,6 +47,8 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
 
 def _of_ras(scope: Scope) -> Iterator[Fact]:
     """Two answers of RAS compared; one alone says nothing, unless a process no longer answers."""
+    from firstfault.engine.ras_votes import vote_of_ras
+
     vote = vote_of_ras(scope.aligned.bundle, scope.aligned.rank_map)
     if vote is None:
         return
@@ -65,6 +66,8 @@ def _of_ras(scope: Scope) -> Iterator[Fact]:
 
 
 def _of_stacks(scope: Scope) -> Iterator[Fact]:
+    from firstfault.engine.stack_votes import odd_call_site, vote_of_stacks
+
     vote = vote_of_stacks(scope.aligned.bundle, scope.aligned.rank_map, scope.attempt)
     if not vote.elsewhere:
         site = odd_call_site(scope.aligned.bundle, scope.aligned.rank_map, scope.attempt)
@@ -113,6 +116,8 @@ def _as_installed(frames: Sequence[Frame]) -> list[Frame]:
 
 
 def _generates(frame: Frame) -> bool:
+    from firstfault.engine.stack_votes import package_path
+
     return frame.function.rpartition(".")[2] == "generate" or package_path(frame.path).startswith("transformers/generation/")
 
 

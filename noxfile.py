@@ -1,4 +1,4 @@
-"""The checks, as `nox -s lint tests` runs them locally and `.ci/run` in CI; `nox -s full` holds the slow rest."""
+"""The checks, as `nox -s lint tests` runs them locally and, with `launch`, `.ci/run` in CI; `nox -s full` holds the slow rest."""
 
 from __future__ import annotations
 
@@ -32,6 +32,15 @@ def full(session: nox.Session) -> None:
     session.install("-e", ".[test]")
     session.install("build")
     session.run("pytest", *session.posargs)
+
+
+@nox.session
+def launch(session: nox.Session) -> None:
+    """`plan` against the real torchrun and accelerate, with pretended GPUs."""
+    session.install("-e", ".[test]")
+    session.install("torch==2.13.0", "accelerate==1.15.0")
+    python = f"{session.virtualenv.bin}/python"
+    session.run("pytest", "tests/launch", *session.posargs, env={"FIRSTFAULT_TORCH_PYTHON": python})
 
 
 @nox.session

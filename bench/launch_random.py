@@ -188,6 +188,25 @@ def recorded(cases: list[dict[str, Any]], python: str, path: str | None = None) 
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def compare(seed: int, count: int, python: str, path: str | None = None) -> list[tuple[dict[str, Any], list[Any]]]:
+    """The cases in which the plan differs from the real launcher, each with the values: name, real, planned."""
+    draw = random.Random(seed)
+    rows = recorded([random_case(draw) for _ in range(count)], python, path)
+    if len(rows) != count:
+        raise RuntimeError(f"{len(rows)} answers to {count} cases")
+    names = PROMISED + tuple(name for name in BESIDES if name != "spawn")
+    wrong = []
+    for row in rows:
+        plan = plan_known(request_of(row["case"], {**row["versions"], "deepspeed": "0.18.2"}))
+        said = tuple(text for text in plan.log if text.startswith("accelerate."))
+        found = list(differences(row, msgspec.structs.replace(plan, log=said), tuple(name for name in names if name in row)))
+        if "oracle_failed" in row:
+            found.append(("oracle", row["oracle_failed"], None))
+        if found:
+            wrong.append((row["case"], found))
+    return wrong
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
@@ -195,26 +214,13 @@ def main() -> int:
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--path")
     options = parser.parse_args()
-    draw = random.Random(options.seed)
-    cases = [random_case(draw) for _ in range(options.count)]
-    right = 0
-    names = PROMISED + tuple(name for name in BESIDES if name != "spawn")
-    rows = recorded(cases, options.python, options.path)
-    for number, row in enumerate(rows):
-        plan = plan_known(request_of(row["case"], {**row["versions"], "deepspeed": "0.18.2"}))
-        said = tuple(text for text in plan.log if text.startswith("accelerate."))
-        found = list(differences(row, msgspec.structs.replace(plan, log=said), tuple(name for name in names if name in row)))
-        right += not found and "oracle_failed" not in row
-        if "oracle_failed" in row:
-            found.append(("oracle", row["oracle_failed"], None))
-        for place, (key, was, planned) in enumerate(found):
-            if place == 0:
-                print(f"{number}: {json.dumps(row['case'])}")
+    wrong = compare(options.seed, options.count, options.python, options.path)
+    for case, found in wrong:
+        print(json.dumps(case))
+        for key, was, planned in found:
             print(f"    {key}: real {was!r}, planned {planned!r}")
-    ended = sum(row.get("error") is not None for row in rows)
-    print(f"accelerate {rows[0]['versions']['accelerate']}: {ended} of them end in an error")
-    print(f"{right}/{len(rows)}")
-    return int(right != len(rows))
+    print(f"{options.count - len(wrong)}/{options.count}")
+    return int(bool(wrong))
 
 
 if __name__ == "__main__":

@@ -412,3 +412,13 @@ def test_ignored_exceptions_of_two_processes_in_turns():
         '  File "/x/pool.py", line 3, in __del__\n  File "/x/pool.py", line 3, in __del__\nOSError: handle\nOSError: handle\n'
     )
     assert all(one.ignored for one in read_tracebacks(lines(text), context()))
+
+
+def test_of_very_many_tracebacks_the_first_and_the_last_are_kept(monkeypatch):
+    monkeypatch.setattr("firstfault.ingest.traceback.MAX_TRACEBACKS", 4)
+    text = "".join(
+        f'Traceback (most recent call last):\n  File "/x/t.py", line 3, in f\n    f()\nValueError: {index}\n'
+        for index in range(50)
+    )
+    found = read_tracebacks(lines(text), context())
+    assert [traceback.root.message for traceback in found] == ["0", "1", "48", "49"]

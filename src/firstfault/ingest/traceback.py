@@ -207,6 +207,9 @@ class _Stream:
         traceback = self._chain.finish(self._ctx.source_id, at_end=at_end)
         if traceback is not None:
             self._done.append(traceback)
+            if len(self._done) >= 2 * MAX_TRACEBACKS:
+                # A loop that fails ten thousand times: its beginning and its end say all.
+                del self._done[MAX_TRACEBACKS // 2 : -MAX_TRACEBACKS // 2]
         self._chain, self._block, self._mode = Chain(), None, "idle"
 
     def _group_rule(self, text: str, line: Line) -> bool:

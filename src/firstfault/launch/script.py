@@ -22,7 +22,8 @@ MAX_VARIABLES = 2_000
 MAX_EXPANDED_WORDS = 2_000
 
 _OF_INTEREST = lazy_pattern(
-    r"\$|=|\b(?:accelerate|torchrun|deepspeed|python[\d.]*|srun|mpirun|mpiexec|export|unset|source|for|fi|if|esac|case|eval)\b"
+    r"\$|=|\b(?:accelerate|torchrun|deepspeed|python[\d.]*|srun|mpirun|mpiexec|export|unset|source|set|for|fi|if|esac|case"
+    r"|eval|(?:ba|z|da|k)?sh)\b"
 )
 _BATCH = lazy_pattern(r"\s*#SBATCH\s+(?P<options>.{1,2000})", needs="#SBATCH")
 _WHOLE = lazy_pattern(r"\$(?:\{(?P<name>[A-Za-z_]\w*)(?:\[[@*]\])?\}|(?P<plain>[A-Za-z_]\w*))\Z")

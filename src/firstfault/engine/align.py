@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from firstfault.engine.attempts import AttemptGuide, known_attempts
-from firstfault.engine.clocks import Clocks, estimate_clocks
+from firstfault.engine.clocks import Clocks
 from firstfault.engine.endings import end_events
 from firstfault.engine.host_names import with_one_name_per_host
 from firstfault.engine.rank_map import RankMap, exit_place, read_rank_map
 from firstfault.engine.restarts import restart_marks
+from firstfault.engine.simultaneous import estimate_clocks
 from firstfault.model.bundle import Bundle, SourceReport
 from firstfault.model.event import Event, ExceptionBlock, Place, ProcessExit, Progress, Traceback
 
@@ -92,7 +93,7 @@ def align(bundle: Bundle) -> Aligned:
         ranks=frozenset(_printing_ranks(bundle, ranks)),
         world_size=ranks.world_size,
         attempts=attempts,
-        clocks=estimate_clocks(events),
+        clocks=estimate_clocks(events, _with_hosts(progress, bundle, ranks), exits),
         rank_map=ranks,
     )
 
@@ -172,6 +173,14 @@ def _at_attempt(seen: _Seen, attempt: int | None) -> _Seen:
     if seen.place.attempt is not None or attempt is None:
         return seen
     return msgspec.structs.replace(seen, place=msgspec.structs.replace(seen.place, attempt=attempt))
+
+
+def _with_hosts(
+    progress: Iterable[tuple[str, Progress]], bundle: Bundle, ranks: RankMap
+) -> Iterator[tuple[str | None, Progress]]:
+    hosts = {report.source.id: report.source.place.host for report in bundle.reports}
+    for source_id, sample in progress:
+        yield hosts[source_id] or (ranks.hosts.get(sample.rank) if sample.rank is not None else None), sample
 
 
 def _sample_at(sample: Progress, source_id: str, guide: AttemptGuide) -> Progress:

@@ -1,11 +1,9 @@
 """How far apart two places are in time, and how sure that is.
 
-Times are compared only inside one host, unless the offset between two hosts follows from a collective that both saw start.
+Times are compared only inside one host, unless the offset between two hosts is known (`simultaneous.py` estimates it).
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import msgspec
 
@@ -13,7 +11,6 @@ from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import Clock, Event, Place
 
 SAME_HOST_ERROR_S = 0.1
-OFFSET_ERROR_S = 1.0
 _DAY_S = 86400.0
 _COMMON_YEAR = 2001
 _ZONE_STEP_S = 900.0
@@ -34,18 +31,34 @@ class Delay(msgspec.Struct, frozen=True):
 
 
 class Clocks(msgspec.Struct, frozen=True):
-    """Offsets between hosts: seconds to add to a host's times to reach the reference, and their error."""
+    """Offsets between hosts: seconds to add to a host's times to reach the reference, and their error.
+
+    `boots` are the same for a kernel that prints seconds since boot: what to add to reach that host's own clock. `said` are
+    sentences about what was found, with its uncertainty.
+    """
 
     offsets: dict[str, tuple[float, float]] = {}
+    boots: dict[str | None, tuple[float, float]] = {}
+    said: tuple[str, ...] = ()
 
     def delay(self, a: Place, b: Place) -> Delay | None:
         """The time from `a` to `b`, or None where the two clocks cannot be compared."""
         if a.time is None or b.time is None:
             return None
+        anchored = 0.0
+        if (a.time.kind == "boot") != (b.time.kind == "boot"):
+            place = a if a.time.kind == "boot" else b
+            found = self.boots.get(place.host, self.boots.get(None))
+            if found is None:
+                return None
+            anchored = found[1]
+            a, b = (_off_boot(one, found[0]) if one is place else one for one in (a, b))
+        if a.time is None or b.time is None:
+            return None
         difference = _difference_s(a.time, b.time)
         if difference is None:
             return None
-        error = max(a.time.resolution_s, b.time.resolution_s)
+        error = max(a.time.resolution_s, b.time.resolution_s) + anchored
         if a.host == b.host or a.host is None or b.host is None:
             same_rank = a.rank is not None and a.rank == b.rank
             return Delay(difference, error if same_rank else error + SAME_HOST_ERROR_S)
@@ -53,6 +66,14 @@ class Clocks(msgspec.Struct, frozen=True):
             return None
         (shift_a, error_a), (shift_b, error_b) = self.offsets[a.host], self.offsets[b.host]
         return Delay(difference + shift_b - shift_a, error + error_a + error_b)
+
+
+def _off_boot(place: Place, offset: float) -> Place:
+    if place.time is None:
+        return place
+    return msgspec.structs.replace(
+        place, time=msgspec.structs.replace(place.time, seconds=place.time.seconds + offset, kind="wall")
+    )
 
 
 def ran_for_s(event: Event) -> float | None:
@@ -74,45 +95,8 @@ def started(event: Event) -> Place:
     return msgspec.structs.replace(event.place, time=msgspec.structs.replace(clock, seconds=clock.seconds - waited))
 
 
-def estimate_clocks(events: Iterable[Event]) -> Clocks:
-    """Offsets between hosts from the starts of collectives that several hosts saw time out.
-
-    The median of the pairs counts; its error is their spread and a second. Hosts that are minutes apart are normal.
-    """
-    starts: dict[tuple[object, ...], dict[str, list[float]]] = {}
-    for event in events:
-        clock, host = event.place.time, event.place.host
-        key = _collective(event)
-        if clock is None or clock.kind == "boot" or host is None or key is None or ran_for_s(event) is None:
-            continue
-        start = started(event).time
-        if start is not None:
-            starts.setdefault((clock.kind, *key), {}).setdefault(host, []).append(start.seconds)
-    return Clocks(_offsets(starts))
-
-
-def _offsets(starts: dict[tuple[object, ...], dict[str, list[float]]]) -> dict[str, tuple[float, float]]:
-    seen: dict[str, int] = {}
-    for by_host in starts.values():
-        for host in by_host:
-            seen[host] = seen.get(host, 0) + 1
-    if len(seen) < 2:
-        return {}
-    # Loads fractions and decimals, which a run on one host does not need.
-    from statistics import median
-
-    reference = max(sorted(seen), key=lambda host: seen[host])
-    shifts: dict[str, list[float]] = {}
-    for by_host in starts.values():
-        if reference not in by_host:
-            continue
-        base = median(by_host[reference])
-        for host, times in by_host.items():
-            shifts.setdefault(host, []).extend(base - time for time in times)
-    return {host: (median(found), max(found) - min(found) + OFFSET_ERROR_S) for host, found in shifts.items()}
-
-
-def _collective(event: Event) -> tuple[object, object] | None:
+def collective_of(event: Event) -> tuple[object, object] | None:
+    """Sequence number and operation of the collective that a line is about; None without a number."""
     sequence = next((event.captures[key] for key in _SEQUENCE if key in event.captures), None)
     operation = next((event.captures[key] for key in _OPERATION if key in event.captures), None)
     return None if sequence is None else (sequence, operation)
@@ -123,10 +107,18 @@ def _difference_s(a: Clock, b: Clock) -> float | None:
         return b.seconds - a.seconds if a.kind == b.kind else None
     if "daytime" in (a.kind, b.kind):
         return (b.seconds - a.seconds + _DAY_S / 2) % _DAY_S - _DAY_S / 2
+    if a.kind == b.kind == "yearless":
+        return _within_year(b.seconds - a.seconds)
     if a.kind == b.kind:
         difference = b.seconds - a.seconds
         return difference if _is_epoch(a) == _is_epoch(b) else _without_zone(difference)
-    return _without_zone(in_year_s(b) - in_year_s(a))
+    return _without_zone(_within_year(in_year_s(b) - in_year_s(a)))
+
+
+def _within_year(difference: float) -> float:
+    """The new year lies between two clocks without a year that are more than half a year apart."""
+    year_s = 365 * _DAY_S
+    return (difference + year_s / 2) % year_s - year_s / 2
 
 
 def _is_epoch(clock: Clock) -> bool:

@@ -306,6 +306,7 @@ class Composer:
     def _notes(self) -> Iterator[str]:
         bundle = self._aligned.bundle
         notes = [*bundle.notes, *(note for report in bundle.reports for note in report.notes)]
+        yield from self._aligned.clocks.said
         for note in notes[:MAX_NOTES]:
             yield f"{note.where}: {note.what}" if note.where else note.what
         if len(notes) > MAX_NOTES:

@@ -1,4 +1,4 @@
-"""The checks, as `nox -s lint tests` runs them locally and, with `launch`, `.ci/run` in CI; `nox -s full` holds the slow rest."""
+"""The checks: `nox -s lint tests` locally, `launch` beside them in CI (`.ci/run`); `nox -s full` holds the slow rest."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def _text(content: Any) -> str:
 def differences(recorded: dict[str, Any], plan: Plan, names: tuple[str, ...]) -> Iterator[tuple[str, Any, Any]]:
     """The values of a row that the plan does not have: name, recorded, planned."""
     planned = msgspec.to_builtins(plan)
-    if "log" not in recorded:
+    if "log" not in recorded and "warnings" in recorded:
         said = [*plan.warnings, *(text for text in plan.log if not text.startswith("transformers."))]
         planned["warnings"] = [_shortened(text, other) for text, other in zip_longest(said, recorded["warnings"]) if text]
     elif "worker_envs" in (recorded.get("spawn") or {}):

@@ -11,7 +11,6 @@ from firstfault.render.style import Look, Role
 MAX_PROCESSES = 8
 MIN_WIDTH = 40
 _LABEL = 12
-_VALUE_COLUMNS = 22
 _THROUGH = {
     "torchelastic": " under torchelastic",
     "deepspeed": " through the deepspeed launcher",
@@ -118,7 +117,7 @@ def _compile(plan: Plan) -> str:
 
 def _processes(canvas: Canvas, plan: Plan) -> None:
     canvas.blank()
-    canvas.put(("  process  rank   sees                device", "head"))
+    canvas.put((cut("  process  rank   sees                device", canvas.width), "head"))
     for number, process in enumerate(plan.processes[:MAX_PROCESSES]):
         canvas.put((cut(_row(number, process), canvas.width), ""))
     left = len(plan.processes) - MAX_PROCESSES
@@ -144,13 +143,18 @@ def _variants(canvas: Canvas, plan: Plan) -> None:
 def _values(canvas: Canvas, origins: Sequence[Origin], lost: Sequence[NoEffect]) -> None:
     column = min(max((cells(origin.name) for origin in origins), default=0) + 4, canvas.width // 3)
     canvas.blank()
-    canvas.put((f"{'VALUE':<{column}}{'IS':<{_VALUE_COLUMNS}}COMES FROM", "head"))
+    canvas.put((f"{'VALUE':<{column}}{'IS':<{_value_columns(canvas)}}COMES FROM", "head"))
     for origin in origins:
         value = "none" if origin.value is None else str(origin.value)
         overrode = "".join(f", over {lost.value} ({lost.where})" for lost in origin.overrode)
         _value_row(canvas, origin.name, value, f"{origin.where}{overrode}", column)
     for name, where, why in _grouped(lost):
-        _value_row(canvas, "no effect", "", f"{name}, {where}: {why}", column, joined=True)
+        what = name if where in (name, "command line") else f"{name}, {where}"
+        _value_row(canvas, "no effect", "", f"{what}: {why}", column, joined=True)
+
+
+def _value_columns(canvas: Canvas) -> int:
+    return 22 if canvas.width >= 72 else 10
 
 
 def _value_row(canvas: Canvas, name: str, value: str, where: str, column: int, *, joined: bool = False) -> None:
@@ -159,9 +163,10 @@ def _value_row(canvas: Canvas, name: str, value: str, where: str, column: int, *
     start = column
     if not joined:
         shown = look.line(value)
-        if cells(shown) < _VALUE_COLUMNS:
-            lead += shown.ljust(_VALUE_COLUMNS)
-            start += _VALUE_COLUMNS
+        columns = _value_columns(canvas)
+        if cells(shown) < columns:
+            lead += shown + " " * (columns - cells(shown))
+            start += columns
         else:
             where = f"{value}  {where}"
     for number, line in enumerate(fold(look.line(where), canvas.width - start)):
@@ -198,4 +203,5 @@ def _said(canvas: Canvas, plan: Plan) -> None:
     if messages:
         canvas.heading("THE LAUNCHER WILL SAY")
         for message in messages:
-            canvas.prose(" ".join(message.split()).replace("*****", ""), hanging=4, max_lines=4)
+            words = [word for word in message.split() if word.strip("*")]
+            canvas.prose(" ".join(words), hanging=4, max_lines=4)

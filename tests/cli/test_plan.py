@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from firstfault.cli.main import run
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No nvidia-smi, no configuration and no interpreter of this machine is found."""
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("HF_HOME", "XDG_CACHE_HOME", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, object]]:
+    code = run(["plan", "--format", "json", *words])
+    return code, json.loads(capsys.readouterr().out)
+
+
+KNOWN = ("--gpus", "4", "--versions", "accelerate=1.15.0")
+
+
+def test_a_command_is_planned_and_not_run(capsys: pytest.CaptureFixture[str]) -> None:
+    code, made = answer(capsys, *KNOWN, "--", "accelerate", "launch", "--num_processes", "2", "train.py")
+    assert (code, made["nproc_per_node"], made["schema"]) == (0, 2, "firstfault.plan/1")
+
+
+def test_an_error_of_the_launcher_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+    code, made = answer(capsys, *KNOWN, "--", "accelerate", "launch", "--multi_gpu", "--num_processes", "1", "train.py")
+    assert code == 1
+    assert made["error"] == {
+        "type": "ValueError", "message": "You need to use at least 2 processes to use `--multi_gpu`.", "code": None,
+    }  # fmt: skip
+
+
+def test_without_a_gpu_count_the_fact_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    code, made = answer(capsys, "--versions", "accelerate=1.15.0", "--", "accelerate", "launch", "train.py")
+    assert (code, [fact["fact"] for fact in made["unknown"]]) == (3, ["gpus"])  # type: ignore[attr-defined]
+
+
+def test_nvidia_smi_is_asked_for_the_gpus(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    smi = tmp_path / "bin" / "nvidia-smi"
+    smi.write_text("#!/bin/sh\necho 'NVIDIA GeForce RTX 4090, 535.54.03'\necho 'NVIDIA GeForce RTX 4090, 535.54.03'\n")
+    smi.chmod(0o755)
+    _, made = answer(capsys, "--versions", "accelerate=1.15.0", "--", "accelerate", "launch", "train.py")
+    assert (made["gpus"], made["nproc_per_node"]) == (2, 2)
+    assert made["env_set"]["NCCL_P2P_DISABLE"] == "1"  # type: ignore[index]
+
+
+def test_versions_come_from_the_folders_beside_the_program(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "accelerate").touch()
+    (tmp_path / "lib" / "python3.11" / "site-packages" / "accelerate-1.4.0.dist-info").mkdir(parents=True)
+    _, made = answer(capsys, "--gpus", "2", "--", "accelerate", "launch", "train.py")
+    assert (made["versions"], made["rdzv_backend"]) == ({"accelerate": "1.4.0"}, "c10d")
+
+
+def test_the_named_interpreter_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    _, made = answer(capsys, "--gpus", "2", "--python", sys.executable, "--", "python", "train.py")
+    assert made["nproc_per_node"] == 1
+    assert run(["plan", "--python", "/no/such/python", "--", "python", "train.py"]) == 2
+
+
+def test_a_script_is_read_with_its_variables(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(
+        'export CUDA_VISIBLE_DEVICES=0,1\nN=2\naccelerate launch \\\n  --num_processes "$N" train.py\n'
+    )
+    code, made = answer(capsys, *KNOWN, "run.sh")
+    assert (code, made["nproc_per_node"]) == (0, 2)
+    assert made["rank0"]["visible_gpus"] == 2  # type: ignore[index]
+
+
+def test_the_configuration_is_read_where_it_lies(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text('distributed_type: "NO"\n')
+    _, made = answer(capsys, *KNOWN, "--", "accelerate", "launch", "--config_file", "c.yaml", "train.py")
+    assert made["launcher"] == "simple_launcher"
+    default = tmp_path / ".cache" / "huggingface" / "accelerate"
+    default.mkdir(parents=True)
+    (default / "default_config.yaml").write_text('distributed_type: "NO"\n')
+    _, made = answer(capsys, *KNOWN, "--", "accelerate", "launch", "train.py")
+    assert made["launcher"] == "simple_launcher"
+
+
+@pytest.mark.parametrize(
+    "words", [["--versions", "accelerate", "--", "python", "t.py"], ["--gpus", "-1", "--", "python", "t.py"], []]
+)
+def test_what_cannot_be_understood_is_a_usage_error(words: list[str]) -> None:
+    assert run(["plan", *words]) == 2
+
+
+def test_a_file_without_a_launch_is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing here\n")
+    assert run(["plan", "notes.txt"]) == 2

@@ -79,3 +79,8 @@ def test_gpus_that_nobody_counted_leave_the_processes_unknown() -> None:
 def test_variables_that_reach_the_other_machines_are_named() -> None:
     plan = _plan("NCCL_DEBUG=INFO FOO=1 deepspeed -H hosts train.py")
     assert any("NCCL_DEBUG" in note and "FOO" not in note for note in plan.notes)
+
+
+def test_a_host_without_slots_chooses_nothing() -> None:
+    error = plan_of("deepspeed --include localhost train.py").error
+    assert error is not None and (error.type, error.message) == ("IndexError", "list index out of range")

@@ -43,7 +43,6 @@ class _Start:
         self._removed: tuple[str, ...] = ()
         self._no_effect: list[NoEffect] = []
         self._notes: list[str] = []
-        self._multi = True
 
     def stopped(self, error: PlannedError) -> Plan:
         """The plan of a start that ends in an error."""
@@ -111,7 +110,6 @@ class _Start:
         """This machine with one slot for each GPU, counted after the variable was removed."""
         listed = None if self._removed else self._request.variable("CUDA_VISIBLE_DEVICES")
         visible = visible_devices(listed, self._request.machine.gpus)
-        self._multi = False
         if visible is not None and not visible:
             raise stop("RuntimeError", "Unable to proceed, no GPU resources available")
         self._values["master_addr"] = "127.0.0.1"
@@ -133,14 +131,15 @@ class _Start:
 
     def _started(self, active: Slots) -> Plan:
         values = self._values
-        if self._multi and not active:
-            raise stop("IndexError", "list index out of range")
         hosts, rank = list(active), 0
         if values["no_ssh"]:
             rank = values["node_rank"]
             if isinstance(rank, int) and not 0 <= rank < len(active):
                 message = "Launching training without ssh, but --node_rank is not set correctly."
                 raise stop("AssertionError", message)
+        if not active:
+            # `--include HOST` without slots, too, chooses nothing; the program behind then takes the first of no hosts.
+            raise stop("IndexError", "list index out of range")
         remote = (values["force_multi"] or len(active) > 1) and not values["no_ssh"]
         if remote and values["launcher"].lower() not in _RUNNERS:
             raise stop("NotImplementedError", f"Unknown launcher {values['launcher'].lower()}")

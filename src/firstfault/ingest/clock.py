@@ -103,8 +103,10 @@ def _midnight_s(year: int, month: int, day: int) -> int | None:
 
 def _zone_s(zone: str | None) -> int:
     """The offset of a printed zone in seconds; a clock without a zone counts as UTC."""
-    digits = re.sub(r"\D", "", zone or "")
-    if len(digits) != 4 or zone is None:
+    if not zone:
+        return 0
+    digits = re.sub(r"\D", "", zone)
+    if len(digits) != 4:
         return 0
     offset_s = int(digits[:2]) * 3600 + int(digits[2:]) * 60
     return -offset_s if "-" in zone else offset_s

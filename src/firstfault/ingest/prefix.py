@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -20,6 +21,7 @@ A `LineTemplate` is a prefix of the user's own choice.
 """
 
 _MAX_STACK = 10
+_RECENT_CHARS = 400
 _MAX_PID = 1 << 22
 _MAX_DIGITS = 18
 
@@ -323,6 +325,10 @@ def parse_prefix(line: str, *, label: Label = "none") -> Prefix:
     What stands nearer to the text wins for the rank: it is printed by the process itself. `label` is what `find_label` said
     of the whole source.
     """
+    return _parse_recent(line, label) if len(line) <= _RECENT_CHARS else _parse(line, label)
+
+
+def _parse(line: str, label: Label) -> Prefix:
     found = _Found()
     position = _read_label(line, label, found)
     for _ in range(_MAX_STACK):
@@ -336,6 +342,10 @@ def parse_prefix(line: str, *, label: Label = "none") -> Prefix:
         else:
             break
     return Prefix(found.place(), line[position:] if position else line, position, "+".join(found.kinds))
+
+
+# Small files are asked for the same lines several times: for their kind, their label, their place, and their text.
+_parse_recent = lru_cache(maxsize=1024)(_parse)
 
 
 def _opens_after_blank(line: str, position: int, found: _Found) -> bool:

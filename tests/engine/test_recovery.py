@@ -98,3 +98,14 @@ def test_progress_of_another_part_of_a_paste_is_no_recovery():
     log = Log("paste.txt#1").raises("KeyError: 'x'")
     other = Log("paste.txt#2").steps(50, total=50)
     assert attributed(None, log, other).fault_class == "python_exception"
+
+
+def test_logged_error_without_a_label_is_over_where_steps_follow_and_a_rank_fails_later():
+    log = Log("console.log").raises("ConnectionError: reset", fault_class="hub_error").steps(4)
+    log.raises("ValueError: token", rank=3).exit(1, rank=3, pid=13)
+    found = attributed(4, log)
+    assert (found.rank, found.independent) == (3, ())
+    assert [event.fault_class for event in found.recovered] == ["hub_error"]
+    at_the_end = Log("console.log").steps(4).raises("ConnectionError: reset", fault_class="hub_error")
+    at_the_end.raises("ValueError: token", rank=3).exit(1, rank=3, pid=13)
+    assert attributed(4, at_the_end).recovered == ()

@@ -58,8 +58,10 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fau
     last_own: dict[tuple[str, int | None], int] = {}
     for fault in faults:
         if not fault.is_exit and fault.tier > 1:
-            key = (fault.event.source_id, fault.rank)
-            last_own[key] = max(last_own.get(key, 0), fault.event.span.offset)
+            # torch labels what ends a rank: beside such a label, a traceback without one was logged by somebody who went on.
+            for rank in {fault.rank, None}:
+                key = (fault.event.source_id, rank)
+                last_own[key] = max(last_own.get(key, 0), fault.event.span.offset)
     out = set()
     for fault in faults:
         event = fault.event

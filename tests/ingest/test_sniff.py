@@ -105,3 +105,15 @@ def test_arguments_in_a_log_stay_a_log():
     assert sniff("run.log", text.encode()) == "log"
     assert sniff("run.jsonl", b'{"global_step": 1, "learning_rate": 0.1, "max_steps": 9}\n' * 3) != "arguments"
     assert sniff("ds.json", b'{"train_batch_size": 8, "gradient_accumulation_steps": 2}') == "deepspeed_config"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "==============NVSMI LOG==============\n\nTimestamp                 : Mon Nov  3\nDriver Version            : 550.54\n"
+        "Attached GPUs             : 2\nGPU 00000000:2B:00.0\n    Product Name          : NVIDIA A100\n    Clocks Event Reasons\n",
+        "pid, process_name, used_gpu_memory [MiB]\n123, python, 4000 MiB\n",
+    ],
+)
+def test_queries_of_nvidia_smi(text):
+    assert sniff("q.txt", text.encode()) == "nvidia_smi"

@@ -52,10 +52,11 @@ _KUBERNETES_OBJECT = lazy_pattern(r'"kind"\s*:\s*"(?:Pod|PodList|Event|EventList
 _DESCRIBE_NAME = lazy_pattern(r"Name: +\S", needs="Name: ")
 _DESCRIBE_MORE = lazy_pattern(r"(?:Namespace|Status|Containers|Events|Node|Reason): *")
 _NVIDIA_SMI = lazy_pattern(
-    r"\|? *NVIDIA-SMI \d|index, .*\[(?:MiB|%|W)\]|GPU \d+: (?:NVIDIA|Tesla|GeForce|A100|H100)|=+ ?NVSMI LOG"
+    r"\|? *NVIDIA-SMI \d|(?:index|pid|timestamp|gpu_\w+), .*\[(?:MiB|%|W)\]|GPU \d+: (?:NVIDIA|Tesla|GeForce|A100|H100)|=+ ?NVSMI LOG"
     r"|\| .*\d+ ?MiB */ *\d+ ?MiB"
 )
 _CSV_ROW = lazy_pattern(r"\d+, ")
+_SMI_ROW = lazy_pattern(r"\s*[A-Z][\w ./()-]{1,60} +: |\s*[A-Z][\w ./()-]{1,60}$")
 _ENVIRONMENT = lazy_pattern(
     r"PyTorch version: |Is debug build: |Collecting environment information|- `?(?:Accelerate|transformers)`? version: "
     r"|Package +Version\s*$"
@@ -237,7 +238,9 @@ _BY_CONTENT: tuple[tuple[SourceKind, Callable[[Sample], bool]], ...] = (
     ("environment", lambda sample: not sample.has_prompt and _is_environment(sample)),
     (
         "nvidia_smi",
-        lambda sample: not sample.has_prompt and sample.first(6, _NVIDIA_SMI) and _is_one_piece(sample, _NVIDIA_SMI, _CSV_ROW),
+        lambda sample: (
+            not sample.has_prompt and sample.first(6, _NVIDIA_SMI) and _is_one_piece(sample, _NVIDIA_SMI, _CSV_ROW, _SMI_ROW)
+        ),
     ),
     ("kernel", lambda sample: not sample.has_prompt and sample.share(_KERNEL.match) >= 0.5),
     ("accelerate_config", _is_accelerate),

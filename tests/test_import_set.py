@@ -98,3 +98,9 @@ def test_no_format_imports_more_than_it_needs() -> None:
         "firstfault.render.safe",
         "firstfault.render.words",
     }
+
+
+def test_a_plan_imports_neither_the_launchers_nor_the_engine() -> None:
+    names = _imported("plan", "--gpus", "2", "--", "accelerate", "launch", "--multi_gpu", "--num_processes", "2", "train.py")
+    assert not names & (NEVER | {"accelerate", "rich", "subprocess", "tomllib", "firstfault.render.terminal"})
+    assert not {name for name in names if name.startswith(("firstfault.engine", "firstfault.knowledge", "firstfault.scan"))}

@@ -73,7 +73,7 @@ def test_a_bad_hostfile_is_named() -> None:
 def test_gpus_that_nobody_counted_leave_the_processes_unknown() -> None:
     plan = plan_of("deepspeed train.py", gpus=None)
     assert (plan.nproc_per_node, plan.processes) == (None, ())
-    assert [unknown.fact for unknown in plan.unknown] == ["gpu.count"]
+    assert [unknown.fact for unknown in plan.unknown] == ["gpus"]
 
 
 def test_variables_that_reach_the_other_machines_are_named() -> None:

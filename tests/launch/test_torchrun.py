@@ -94,6 +94,9 @@ def test_ranks_of_nodes_that_meet_are_not_known_before() -> None:
 def test_a_variable_that_is_not_known_leaves_the_number_unknown() -> None:
     plan = plan_of("torchrun --nproc_per_node '$(nvidia-smi -L | wc -l)' --max_restarts '$R' train.py")
     assert (plan.error, plan.nproc_per_node, plan.world_size) == (None, None, None)
+    assert [(unknown.fact, unknown.command) for unknown in plan.unknown] == [
+        ("nproc_per_node", 'echo "$(nvidia-smi -L | wc -l)"')
+    ]
 
 
 def test_gpus_that_nobody_counted_leave_the_number_unknown() -> None:

@@ -21,7 +21,12 @@ def test_the_same_process_with_one_gpu_compiles() -> None:
 
 def test_the_batch_of_the_command_counts() -> None:
     found = rank0("python train.py --per_device_train_batch_size 2")
-    assert (found.per_device_batch, found.train_batch_size_of_this_process) == (2, 8)
+    assert (found.per_device_batch, found.train_batch_size_of_this_process, found.effective_batch) == (2, 8, 8)
+
+
+def test_the_effective_batch_counts_processes_and_accumulated_steps() -> None:
+    found = rank0("torchrun --nproc_per_node 4 t.py --per_device_train_batch_size=2 --gradient_accumulation_steps 8")
+    assert (found.train_batch_size_of_this_process, found.effective_batch) == (2, 64)
 
 
 def test_a_local_rank_left_in_the_shell_wants_the_rest_of_the_group() -> None:

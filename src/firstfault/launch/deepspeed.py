@@ -215,7 +215,7 @@ class _Start:
 
     def _uncounted(self) -> Plan:
         why = "without a hostfile deepspeed starts one process for each GPU of this machine"
-        unknown = UnknownFact(fact="gpu.count", why=why, command="nvidia-smi -L")
+        unknown = UnknownFact(fact="gpus", why=why, command="nvidia-smi -L")
         return msgspec.structs.replace(self._base(), starter="deepspeed", nnodes=1, unknown=(unknown,), origins=self._origins())
 
 

@@ -6,7 +6,7 @@ The order of the checks is that of torch 2.13 (torch/distributed/run.py, launche
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ from firstfault.launch.torchrun_options import Arguments, read_arguments
 from firstfault.launch.usage import Stop, stop
 from firstfault.launch.values import Given, origin
 from firstfault.launch.visible import visible_devices
-from firstfault.model.plan import NoEffect, Origin, Plan, Spawn
+from firstfault.model.plan import NoEffect, Origin, Plan, Spawn, UnknownFact
 
 MODULES = {"torch.distributed.run": False, "torch.distributed.launch": True}
 """The modules that `python -m` runs, and whether the module hands `--local-rank` to the script unless `--use-env` is given."""
@@ -73,7 +73,16 @@ def plan_torchrun(request: Request) -> Plan:
         spawn=Spawn(kind="elastic_launch", argv=start.argv, entrypoint=start.entrypoint, config=start.config),
         origins=origins,
         no_effect=no_effect,
+        unknown=tuple(_unknown(values)),
     )
+
+
+def _unknown(values: Mapping[str, Any]) -> Iterator[UnknownFact]:
+    """The numbers that hang on a variable or a command whose value is not known."""
+    for name in ("nproc_per_node", "nnodes", "node_rank"):
+        text = str(values[name])
+        if holds_unknown(text):
+            yield UnknownFact(fact=name, why=f"--{name} is {text}, which is not known here", command=f'echo "{text}"')
 
 
 def _own_words(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:

@@ -8,6 +8,7 @@ import msgspec
 
 from firstfault.launch.elastic_workers import DRAWN, elastic_process, elastic_processes, virtual_rank_error
 from firstfault.launch.expansion import holds_unknown
+from firstfault.launch.lightning import decide_lightning
 from firstfault.launch.request import Request, Version, version_numbers
 from firstfault.launch.visible import visible_devices
 from firstfault.model.plan import Plan, PlannedError, Process, Rank0
@@ -62,9 +63,16 @@ def complete(plan: Plan, request: Request) -> Plan:
     rank0 = decide({**environment, **first.env}, request, script)
     processes = tuple(_seen(process, {**environment, **process.env}, request, script) for process in processes)
     notes = (*plan.notes, MPI_ADDS) if plan.starter == "mpirun" and not processes else plan.notes
+    lightning = decide_lightning({**environment, **first.env}, rank0.visible_gpus, _script_text(script, request))
     joined = rank0.init_process_group is not None and rank0.parallel_mode not in (None, "ParallelMode.DISTRIBUTED")
     log = (*plan.log, GROUP_UNUSED) if joined else plan.log
-    return msgspec.structs.replace(plan, processes=processes, rank0=rank0, log=log, notes=notes)
+    return msgspec.structs.replace(plan, processes=processes, rank0=rank0, log=log, notes=notes, lightning=lightning)
+
+
+def _script_text(script: Sequence[str], request: Request) -> str:
+    """The text of the Python file that the words start; empty where it is not at hand."""
+    path = next((word for word in script if word.endswith(".py")), None)
+    return (request.read(path) or "") if path else ""
 
 
 def _seen(process: Process, environment: Mapping[str, str], request: Request, script: Sequence[str]) -> Process:
@@ -192,12 +200,18 @@ class _Worker:
             visible_gpus=self._gpus,
             per_device_batch=self._batch,
             train_batch_size_of_this_process=self._batch * max(1, n_gpu),
+            effective_batch=self._effective(n_gpu, world),
             trainer_world_size=world,
             wraps_in_DataParallel=n_gpu > 1,
             wraps_in_DistributedDataParallel=self._wraps(kind, world),
             compiles=self._compiles(n_gpu),
             init_process_group=backend,
         )
+
+    def _effective(self, n_gpu: int, world: int | None) -> int | None:
+        text = self._arguments.get("gradient_accumulation_steps", "1")
+        steps = int(text) if text.isdecimal() and len(text) < 7 else None
+        return None if steps is None or world is None else self._batch * max(1, n_gpu) * steps * world
 
     def _wraps(self, kind: str, world: int | None) -> bool | None:
         """DistributedDataParallel: not with FSDP or DeepSpeed, and at world size 1 only before accelerate 1.10."""

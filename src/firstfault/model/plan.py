@@ -68,7 +68,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
 class Rank0(msgspec.Struct, frozen=True, kw_only=True):
     """What the first process decides in Python: accelerate's state and, if it is used, transformers' Trainer.
 
-    `train_batch_size_of_this_process` counts with a per-device batch of `per_device_batch`. None is unknown.
+    `train_batch_size_of_this_process` counts with a per-device batch of `per_device_batch`; `effective_batch` are the samples
+    of one optimizer step over all processes and accumulated steps. None is unknown.
     """
 
     device: str | None = None
@@ -78,12 +79,28 @@ class Rank0(msgspec.Struct, frozen=True, kw_only=True):
     visible_gpus: int | None = None
     per_device_batch: int = 4
     train_batch_size_of_this_process: int | None = None
+    effective_batch: int | None = None
     trainer_world_size: int | None = None
     wraps_in_DataParallel: bool | None = None  # noqa: N815
     wraps_in_DistributedDataParallel: bool | None = None  # noqa: N815
     compiles: bool | None = None
     init_process_group: str | None = None
     init_missing_env: tuple[str, ...] = ()
+    error: PlannedError | None = None
+
+
+class Lightning(msgspec.Struct, frozen=True, kw_only=True):
+    """What a Trainer of Lightning decides in the first process. `starts` are the processes that it starts besides itself.
+
+    `environment` is `TorchElastic`, `SLURM` or `Lightning` (none of the others). None is unknown.
+    """
+
+    environment: str
+    accelerator: str | None = None
+    devices: int | None = None
+    strategy: str | None = None
+    starts: int | None = None
+    world_size: int | None = None
     error: PlannedError | None = None
 
 
@@ -142,6 +159,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
     rank0: Rank0 | None = None
+    lightning: Lightning | None = None
     spawn: Spawn | None = None
     origins: tuple[Origin, ...] = ()
     no_effect: tuple[NoEffect, ...] = ()

@@ -34,7 +34,7 @@ class Band(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Component(msgspec.Struct, frozen=True, kw_only=True):
-    """What lies on the device at the peak of a phase: `weights`, `gradients`, `logits` ..., in bytes, and the product behind it."""
+    """What lies on the device at the peak of a phase (`weights`, `logits` ...), in bytes, and the product behind it."""
 
     name: str
     bytes: int
@@ -85,7 +85,7 @@ class FirstOom(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One change of the run: the edit, what it costs, and the peak it leads to. `saved` is bytes of the total, may be negative."""
+    """One change of the run: the edit, what it costs, the peak it leads to; `saved` bytes of the total may be negative."""
 
     title: str
     edit: str

@@ -10,7 +10,7 @@ from firstfault.launch.accelerate_flags import dynamo_choices, flags
 from firstfault.launch.accelerate_names import LATEST
 from firstfault.launch.accelerate_settle import Settled, Unknown, settle_options
 from firstfault.launch.accelerate_start import Start, fill_start, launcher_name
-from firstfault.launch.flag_table import Arguments, Flag, parse
+from firstfault.launch.flag_table import Arguments, Flag
 from firstfault.launch.request import Request, Version
 from firstfault.launch.usage import Stop
 from firstfault.model.plan import Plan, PlannedError, UnknownFact
@@ -65,9 +65,11 @@ def _described(start: Start, settled: Settled, request: Request, version: Versio
 
 def read_arguments(words: tuple[str, ...], version: Version) -> Arguments:
     """The options of the command behind the launcher's own words; raises Stop."""
+    from firstfault.launch.flag_parser import parse
+
     own, alone = _own_words(words)
     progs = (_ALONE, _ALONE) if alone else (_SEVERAL, "Accelerate CLI tool")
-    return parse(own, _table(version), prog=progs[0], top=progs[1], hyphens=version >= (0, 28))
+    return parse(own, options_of(version), prog=progs[0], top=progs[1], hyphens=version >= (0, 28))
 
 
 def _own_words(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
@@ -82,7 +84,8 @@ def _own_words(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
     return (words[2:] if words[1:2] == ("launch",) else words[1:]), False
 
 
-def _table(version: Version) -> list[Flag]:
+def options_of(version: Version) -> list[Flag]:
+    """The options of this version, the words that each takes filled in."""
     choices = dynamo_choices(version)
     return [
         msgspec.structs.replace(flag, choices=choices) if flag.choices == "dynamo backends" else flag for flag in flags(version)

@@ -3,43 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from firstfault.launch.accelerate_names import LATEST, SEVERAL_DEVICES
+from firstfault.launch.request import Machine, Request, Version
+from firstfault.launch.values import Given
 from firstfault.launch.view import Launch, Value, basename, number
 from firstfault.model.fact import Setting
+
+if TYPE_CHECKING:
+    from firstfault.launch.flag_table import Arguments
 
 Source = Literal["explicit", "default", "none"]
 Path = Literal["simple", "elastic"]
 
-_MODE_FLAGS = ("--multi_gpu", "--tpu", "--tpu_cluster", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm")
-_FLAG_TYPES = {
-    "--use_deepspeed": "DEEPSPEED",
-    "--use_fsdp": "FSDP",
-    "--use_megatron_lm": "MEGATRON_LM",
-    "--multi_gpu": "MULTI_GPU",
-}
-_ONE_MODE_ONLY = ("--cpu", "--multi_gpu", "--tpu", "--use_deepspeed", "--use_fsdp")
-_ELASTIC_TYPES = frozenset(
-    {
-        "MULTI_GPU", "MULTI_NPU", "MULTI_XPU", "MULTI_MLU", "MULTI_MUSA", "MULTI_SDAA", "MULTI_HPU", "FSDP", "MEGATRON_LM",
-        "DEEPSPEED",
-    }
-)  # fmt: skip
-# Top-level keys of accelerate 0.20 to 1.15: another one stops the launch.
-_KEYS = frozenset(
-    {
-        "compute_environment", "distributed_type", "mixed_precision", "use_cpu", "debug", "num_processes", "machine_rank",
-        "num_machines", "gpu_ids", "main_process_ip", "main_process_port", "rdzv_backend", "same_network",
-        "main_training_function", "enable_cpu_affinity", "deepspeed_config", "fsdp_config", "parallelism_config",
-        "megatron_lm_config", "mpirun_config", "fp8_config", "dynamo_config", "dynamo_backend", "fp16", "downcast_bf16",
-        "tpu_name", "tpu_zone", "tpu_use_cluster", "tpu_use_sudo", "command_file", "commands", "tpu_vm", "tpu_env",
-    }
-)  # fmt: skip
-
-
-_PRECISIONS = frozenset({"no", "fp16", "bf16", "fp8", "NO", "FP16", "BF16", "FP8"})
+_MODES = (
+    ("use_deepspeed", "DEEPSPEED"),
+    ("use_fsdp", "FSDP"),
+    ("use_megatron_lm", "MEGATRON_LM"),
+    ("multi_gpu", "MULTI_GPU"),
+)
+_MODE_FLAGS = ("multi_gpu", "tpu", "tpu_cluster", "use_deepspeed", "use_fsdp", "use_tp", "use_megatron_lm")
+_MANY = 8
+_ELASTIC = ("multi_gpu_launcher", "deepspeed_launcher")
+_ELASTIC_TYPES = SEVERAL_DEVICES | {"FSDP", "MEGATRON_LM", "DEEPSPEED"}
+# Tried in turn: the newest rules, then releases that took keys which newer ones refuse.
+_VERSIONS: tuple[Version, ...] = (LATEST, (1, 12), (1, 6), (0, 27))
 
 
 def type_name(setting: Setting) -> str:
@@ -107,19 +98,22 @@ def _files(settings: Sequence[Setting]) -> list[tuple[str, dict[str, Setting]]]:
     return [(str(shown.get(place, place[0])), found) for place, found in files.items()]
 
 
-def plan(launch: Launch, config: Config) -> Plan:
-    """The path of the launch and its processes, as far as flags and configuration decide them."""
-    settings = config.settings
-    if launch.elided or (settings is not None and _refused(settings)):
+def plan(launch: Launch, config: Config, gpus: int | None = None) -> Plan:
+    """The path of the launch and its processes, as far as flags and configuration decide them.
+
+    With the configuration at hand the rules of `accelerate launch` itself are asked, with `gpus` visible ones; without it only
+    what the flags say holds.
+    """
+    if launch.elided:
         return Plan()
-    options = launch.options
-    if sum(flag in options for flag in _ONE_MODE_ONLY) > 1 or "--use_parallelism_config" in options:
+    launcher = None if config.settings is None else _launcher(launch, config.settings, gpus)
+    if config.settings and launcher is None:
         return Plan()
-    given = settings or {}
-    processes = options.get("--num_processes") or given.get("num_processes")
-    machines_setting = options.get("--num_machines") or given.get("num_machines")
+    given = config.settings or {}
+    processes = launch.options.get("--num_processes") or given.get("num_processes")
+    machines_setting = launch.options.get("--num_machines") or given.get("num_machines")
     machines = number(machines_setting)
-    if machines_setting is None and settings is not None:
+    if machines_setting is None and config.settings is not None:
         machines = 1
     mode, kind = _mode(launch, config)
     machines_value = None
@@ -129,16 +123,117 @@ def plan(launch: Launch, config: Config) -> Plan:
     asked = None
     if count is not None and count >= 1 and machines_value is not None and processes is not None:
         asked = Value(count // machines_value.value, "num_processes", (processes,))
+    if launcher is None or machines_value is None or kind is None:
+        return _of_flags(launch, mode, kind, asked, machines_value)
     basis = tuple(setting for setting in (mode, processes, machines_setting) if setting is not None)
-    if kind is None or machines_value is None or _refused_count(launch, settings, kind, count):
-        return Plan(distributed_type=kind, asked=asked, machines=machines_value)
-    if kind not in _ELASTIC_TYPES:
+    if launcher == "simple_launcher":
         one = Value(1, "accelerate starts one process without LOCAL_RANK", basis) if machines == 1 else None
         return Plan(path="simple", distributed_type=kind, processes=one, asked=asked, machines=machines_value)
+    if launcher not in _ELASTIC:
+        return Plan(distributed_type=kind, asked=asked, machines=machines_value)
     started = None
-    if count is not None and count >= 1 and (kind != "DEEPSPEED" or machines == 1):
-        started = Value(count // machines_value.value, "accelerate starts workers through torchelastic", basis)
+    if asked is not None and (launcher != "deepspeed_launcher" or machines == 1):
+        started = Value(asked.value, "accelerate starts workers through torchelastic", basis)
     return Plan(path="elastic", distributed_type=kind, processes=started, asked=asked, machines=machines_value)
+
+
+def _of_flags(launch: Launch, mode: Setting | None, kind: str | None, asked: Value | None, machines: Value | None) -> Plan:
+    """What a command whose configuration is not at hand says all the same: a mode that stands in it."""
+    flag = mode is not None and mode in launch.options.values()
+    alone = machines is not None and machines.value == 1
+    if not flag or machines is None:
+        return Plan(distributed_type=kind, asked=asked, machines=machines)
+    if kind == "NO":
+        one = Value(1, "accelerate starts one process without LOCAL_RANK", (mode,)) if mode and alone else None
+        return Plan(path="simple", distributed_type=kind, processes=one, asked=asked, machines=machines)
+    started = None
+    if asked is not None and (kind != "DEEPSPEED" or alone):
+        basis = (mode,) if mode else ()
+        started = Value(asked.value, "accelerate starts workers through torchelastic", (*basis, *asked.settings))
+    return Plan(path="elastic", distributed_type=kind, processes=started, asked=asked, machines=machines)
+
+
+def _launcher(launch: Launch, settings: Mapping[str, Setting], gpus: int | None) -> str | None:
+    """The launcher that accelerate takes, by the newest rules that take the file; None where it stops or cannot be known."""
+    found = {_launcher_with(launch, settings, count) for count in ((1, _MANY) if gpus is None else (gpus,))}
+    return found.pop() if len(found) == 1 else None
+
+
+def _launcher_with(launch: Launch, settings: Mapping[str, Setting], gpus: int) -> str | None:
+    from firstfault.launch.accelerate_config import build
+    from firstfault.launch.accelerate_environment import elastic_environment, simple_environment
+    from firstfault.launch.accelerate_settle import settle_options
+    from firstfault.launch.accelerate_start import launcher_name
+
+    environment = {name: Given(one.value, "variable", name) for name, one in launch.environment.items() if name.isupper()}
+    environment.pop("CUDA_VISIBLE_DEVICES", None)
+    request = Request(words=("accelerate", "launch"), environment=environment, machine=Machine(gpus=gpus))
+    content = _content(settings)
+    for version in _VERSIONS:
+        arguments = _arguments(launch, version)
+        if arguments is None:
+            return None
+        try:
+            settled = settle_options(
+                arguments, request, version, lambda *_, version=version: build("", content, version, {}) if content else None
+            )
+            name = launcher_name(settled)
+            if name == "simple_launcher" and arguments.get("mpirun_hostfile") is not None:
+                return "mpirun"
+            if name == "simple_launcher":
+                simple_environment(arguments, request, version)
+            elif name == "multi_gpu_launcher":
+                elastic_environment(arguments, request, version)
+        except Exception as error:
+            # The launcher computes with whatever the user wrote, and so does this: what fails here fails there.
+            if "had unknown keys" in str(error):
+                continue
+            return None
+        return name
+    return None
+
+
+def _arguments(launch: Launch, version: Version) -> Arguments | None:
+    """The options of the command in the launcher's own table; None if it has one that the table has not."""
+    from firstfault.launch.accelerate_flags import options_of
+    from firstfault.launch.flag_table import Arguments
+
+    table = options_of(version)
+    by_spelling = {spelling: flag for flag in table for spelling in flag.names}
+    given = {flag.name: Given(False if flag.kind in ("on", "off") else flag.default, "default", "built in") for flag in table}
+    named: set[str] = set()
+    for key, setting in launch.options.items():
+        if not key.startswith("-"):
+            continue
+        flag = by_spelling.get(key)
+        if flag is None:
+            return None
+        value: object = number(setting) if flag.kind == "int" else str(setting.value)
+        if value is None:
+            return None
+        given[flag.name] = Given(flag.kind == "on" if flag.kind in ("on", "off") else value, "flag", key)
+        named.add(flag.name)
+    return Arguments(given, named)
+
+
+def _content(settings: Mapping[str, Setting]) -> dict[str, object]:
+    """The configuration as it was read: nested tables, and lists where the file has lists."""
+    content: dict[str, object] = {}
+    for key, setting in settings.items():
+        table, dot, inner = key.partition(".")
+        value: object = setting.value
+        shown = setting.text.partition(":")[2].strip()
+        if shown[:1] == "[":
+            value = str(value).split(",") if value else []
+        if key == "distributed_type":
+            value = type_name(setting)
+        if dot:
+            nested = content.setdefault(table, {})
+            if isinstance(nested, dict):
+                nested[inner] = value
+        elif not (key.endswith("_config") and value in (None, "")):
+            content[key] = value
+    return content
 
 
 def _mode(launch: Launch, config: Config) -> tuple[Setting | None, str | None]:
@@ -147,43 +242,13 @@ def _mode(launch: Launch, config: Config) -> tuple[Setting | None, str | None]:
         return None, None
     if "--cpu" in launch.options:
         return launch.options["--cpu"], "NO"
-    flags = [flag for flag in _MODE_FLAGS if flag in launch.options]
+    flags = [name for name in _MODE_FLAGS if f"--{name}" in launch.options]
     if flags:
         # The order in which accelerate asks.
-        first = next((flag for flag in _FLAG_TYPES if flag in flags), None)
-        return (launch.options[first], _FLAG_TYPES[first]) if first else (None, None)
+        first = next(((name, kind) for name, kind in _MODES if name in flags), None)
+        return (launch.options[f"--{first[0]}"], first[1]) if first else (None, None)
     setting = (config.settings or {}).get("distributed_type")
     if setting is None:
         return None, None
     kind = type_name(setting)
-    if kind == "MULTI_CPU" and "num_processes" not in (config.settings or ()) and "--num_processes" not in launch.options:
-        return setting, None
-    if kind == "MULTI_CPU" and any(key.startswith("mpirun_config.") for key in config.settings or ()):
-        return setting, None
     return setting, kind if kind in _ELASTIC_TYPES or kind in ("NO", "MULTI_CPU") else None
-
-
-def _refused(settings: Mapping[str, Setting]) -> bool:
-    """True if accelerate may stop at this file, or reads it in a way that is not known here."""
-    top = {key.partition(".")[0] for key in settings}
-    environment = settings.get("compute_environment")
-    if environment is not None and environment.value != "LOCAL_MACHINE":
-        return True
-    ids, precision, machines = settings.get("gpu_ids"), settings.get("mixed_precision"), settings.get("num_machines")
-    return (
-        not top <= _KEYS
-        or any(key.startswith("parallelism_config.") for key in settings)
-        or (ids is not None and ids.value is not None and not isinstance(ids.value, str))
-        or (ids is not None and ids.text.partition(":")[2].strip()[:1] in ("[", ""))
-        or (precision is not None and precision.value not in _PRECISIONS)
-        or (machines is not None and not isinstance(machines.value, int))
-    )
-
-
-def _refused_count(launch: Launch, settings: Mapping[str, Setting] | None, kind: str, count: int | None) -> bool:
-    """True for counts at which accelerate stops: `--multi_gpu` with one process, MULTI_GPU with a single GPU id."""
-    ids = launch.options.get("--gpu_ids") or (settings or {}).get("gpu_ids")
-    single = ids is not None and ids.value not in (None, "all", "") and "," not in str(ids.value)
-    if kind == "MULTI_GPU" and single:
-        return True
-    return "--multi_gpu" in launch.options and count is not None and count < 2

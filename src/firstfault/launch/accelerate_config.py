@@ -73,6 +73,11 @@ def load(path: str, text: str, version: Version) -> Config:
     if len(text) > MAX_CONFIG_CHARS:
         raise TooLarge(path)
     content, lines = _json(text, path) if path.endswith(".json") else _yaml(text, path)
+    return build(path, content, version, lines)
+
+
+def build(path: str, content: Any, version: Version, lines: Mapping[tuple[object, ...], int]) -> Config:
+    """The configuration of a content that is read already; `lines` are those of its keys."""
     given = _given(content, lines, path)
     sagemaker = content.get("compute_environment", "LOCAL_MACHINE") != "LOCAL_MACHINE"
     completed = _complete(dict(content), version)

@@ -6,6 +6,8 @@ first one without it.
 
 from __future__ import annotations
 
+import msgspec
+
 from firstfault.launch.flag_table import Flag
 from firstfault.launch.request import Version
 
@@ -29,6 +31,14 @@ _BACKENDS = (
 def flags(version: Version) -> list[Flag]:
     """The options that this version has."""
     return [flag for flag in FLAGS if flag.holds(version)]
+
+
+def options_of(version: Version) -> list[Flag]:
+    """The options of this version, the words that each takes filled in."""
+    choices = dynamo_choices(version)
+    return [
+        msgspec.structs.replace(flag, choices=choices) if flag.choices == "dynamo backends" else flag for flag in flags(version)
+    ]
 
 
 def dynamo_choices(version: Version) -> tuple[str, ...]:

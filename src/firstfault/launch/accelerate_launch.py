@@ -6,11 +6,11 @@ import msgspec
 
 from firstfault.launch.accelerate_config import TooLarge
 from firstfault.launch.accelerate_effect import inherited_ranks, no_effect, origins
-from firstfault.launch.accelerate_flags import dynamo_choices, flags
+from firstfault.launch.accelerate_flags import options_of
 from firstfault.launch.accelerate_names import LATEST
 from firstfault.launch.accelerate_settle import Settled, Unknown, settle_options
 from firstfault.launch.accelerate_start import Start, fill_start, launcher_name
-from firstfault.launch.flag_table import Arguments, Flag
+from firstfault.launch.flag_table import Arguments
 from firstfault.launch.request import Request, Version
 from firstfault.launch.usage import Stop
 from firstfault.model.plan import Plan, PlannedError, UnknownFact
@@ -82,14 +82,6 @@ def _own_words(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
     if words[0].rpartition("/")[2] == "accelerate-launch":
         return words[1:], True
     return (words[2:] if words[1:2] == ("launch",) else words[1:]), False
-
-
-def options_of(version: Version) -> list[Flag]:
-    """The options of this version, the words that each takes filled in."""
-    choices = dynamo_choices(version)
-    return [
-        msgspec.structs.replace(flag, choices=choices) if flag.choices == "dynamo backends" else flag for flag in flags(version)
-    ]
 
 
 def _stopped(start: Start, error: PlannedError) -> Plan:

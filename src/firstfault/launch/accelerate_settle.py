@@ -6,6 +6,7 @@ wrong type fail here with the exception that accelerate raises.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -42,10 +43,36 @@ class Unknown(Exception):
         self.fact = fact
 
 
-def settle_options(arguments: Arguments, request: Request, version: Version) -> Settled:
-    """All options with their final values; raises what accelerate raises, and Unknown where the machine decides."""
+def read_config(arguments: Arguments, request: Request, version: Version) -> Config | None:
+    """The file that the launch reads: the one it names, else the default one unless `--cpu` stands there."""
+    named = arguments.value("config_file")
+    if named is not None:
+        text = request.read(named)
+        if text is None:
+            the = "the the" if version < (0, 28) else "the"
+            raise FileNotFoundError(
+                f"The passed configuration file `{named}` does not exist. Please pass an existing file to `accelerate launch`, "
+                f"or use {the} default one created through `accelerate config` and run `accelerate launch` without the "
+                "`--config_file` argument."
+            )
+        return load(named, text, version)
+    path = default_path(request)
+    text = None if arguments.value("cpu") else request.read(path)
+    return None if text is None else load(path, text, version)
+
+
+def settle_options(
+    arguments: Arguments,
+    request: Request,
+    version: Version,
+    find: Callable[[Arguments, Request, Version], Config | None] = read_config,
+) -> Settled:
+    """All options with their final values; raises what accelerate raises, and Unknown where the machine decides.
+
+    `find` gives the configuration where it does not lie in a file.
+    """
     _check_modes(arguments, version)
-    config = _config(arguments, request, version)
+    config = find(arguments, request, version)
     warned: list[str] = []
     precision_of_file = False
     if config is not None:
@@ -90,24 +117,6 @@ def _check_modes(arguments: Arguments, version: Version) -> None:
     # The package compares with the number 1 what is a text, so `--fsdp_version 1` passes.
     if version >= (1, 10) and not arguments.value("use_fsdp") and arguments.value("use_parallelism_config"):
         raise ValueError("You cannot use `--use_parallelism_config` without `--use_fsdp` and `--fsdp_version=2`. ")
-
-
-def _config(arguments: Arguments, request: Request, version: Version) -> Config | None:
-    """The file that the launch reads: the one it names, else the default one unless `--cpu` stands there."""
-    named = arguments.value("config_file")
-    if named is not None:
-        text = request.read(named)
-        if text is None:
-            the = "the the" if version < (0, 28) else "the"
-            raise FileNotFoundError(
-                f"The passed configuration file `{named}` does not exist. Please pass an existing file to `accelerate launch`, "
-                f"or use {the} default one created through `accelerate config` and run `accelerate launch` without the "
-                "`--config_file` argument."
-            )
-        return load(named, text, version)
-    path = default_path(request)
-    text = None if arguments.value("cpu") else request.read(path)
-    return None if text is None else load(path, text, version)
 
 
 def _take_mode(arguments: Arguments, config: Config, version: Version) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from firstfault.launch.view import Launch, Value, number
-from firstfault.lazy_pattern import lazy_pattern
+from firstfault.launch.visible import visible_devices
 from firstfault.model.fact import Setting
-
-_DIGITS = lazy_pattern(r"\d{1,6}")
 
 
 def visible_gpus(launch: Launch | None, environment: Mapping[str, Setting], config: Mapping[str, Setting]) -> Value | None:
@@ -33,20 +31,10 @@ def visible_gpus(launch: Launch | None, environment: Mapping[str, Setting], conf
     return None
 
 
-def _of_ids(setting: Setting, present: int | None, rule: str) -> Value:
-    """Devices of a list of ids as CUDA reads it: it stops at the first invalid one, and a double entry voids the list."""
-    ids = [part.strip() for part in str(setting.value if setting.value is not None else "").split(",")]
-    seen: list[str] = []
-    for entry in ids:
-        # Digits count up to the first other character, which ends the list.
-        digits = _DIGITS.match(entry)
-        valid = entry.startswith(("GPU-", "MIG-")) or (digits and (present is None or int(digits[0]) < present))
-        if not valid:
-            break
-        seen.append(digits[0] if digits else entry)
-        if digits and digits[0] != entry:
-            break
-    return Value(0 if len(set(seen)) < len(seen) else len(seen), rule, (setting,))
+def _of_ids(setting: Setting, present: int | None, rule: str) -> Value | None:
+    """Devices of a list of ids as CUDA reads it; None while a variable in it is not known."""
+    visible = visible_devices(str(setting.value if setting.value is not None else ""), present)
+    return None if visible is None else Value(len(visible), rule, (setting,))
 
 
 def _granted(launch: Launch) -> Value | None:

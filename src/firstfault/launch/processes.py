@@ -62,7 +62,7 @@ def _facts(launch: Launch, settings: Sequence[Setting]) -> Iterator[Fact]:
     yield from _device_facts(visible)
     plan = accelerate.Plan()
     if launch.name == "accelerate":
-        plan = accelerate.plan(launch, config)
+        plan = accelerate.plan(launch, config, None if visible is None else visible.value)
         if config.source is not None:
             basis = [launch.options.get("--config_file") or launch.launcher]
             if config.source == "default" and config.settings:

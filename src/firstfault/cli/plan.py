@@ -73,7 +73,7 @@ def _request(command: tuple[str, ...], machine: Machine, versions: dict[str, str
     from firstfault.launch.request import Request
     from firstfault.launch.values import Given
 
-    words = command
+    words, notes = command, tuple[str, ...]()
     environment = {name: Given(value, "variable", name) for name, value in os.environ.items()}
     text = read_file(command[0]) if len(command) == 1 else None
     if text is not None:
@@ -83,6 +83,8 @@ def _request(command: tuple[str, ...], machine: Machine, versions: dict[str, str
         if found is None:
             raise UsageError(f"{command[0]} starts no training", hint="Give the command itself: firstfault plan -- COMMAND...")
         words, environment = found.words, dict(found.environment)
+        passed = f", behind {', '.join(found.wrappers)}" if found.wrappers else ""
+        notes = (f"the command of {found.where}{passed}", *found.notes)
     home = os.path.expanduser("~")  # noqa: PTH111 - pathlib costs a fifth of the cold start
     return Request(
         words=words,
@@ -92,6 +94,7 @@ def _request(command: tuple[str, ...], machine: Machine, versions: dict[str, str
         read=read_file,
         home=home,
         directory=os.getcwd(),  # noqa: PTH109
+        notes=notes,
     )
 
 

@@ -30,7 +30,7 @@ def plan(request: Request) -> Plan:
     """The plan of the command; where the GPU count or the version matters and is not known, also what it decides."""
     known = plan_known(request)
     unknown = list(known.unknown)
-    notes = list(known.notes)
+    notes = [*request.notes, *known.notes]
     variants: dict[int, Plan] = {}
     if request.machine.gpus is None and known.error is None:
         variants = {count: plan_known(_with_gpus(request, count)) for count in GPU_COUNTS}

@@ -46,7 +46,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     `read` gives the text of a file, or None where it does not exist; `versions` are of packages (`accelerate`, `torch`,
     `transformers`, `deepspeed`): one that is not there is unknown, an empty text says that it is not installed. `directory` is
-    the working directory, `home` the user's.
+    the working directory, `home` the user's. `notes` were made while the command was found.
     """
 
     words: tuple[str, ...]
@@ -56,6 +56,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     read: Callable[[str], str | None] = no_files
     home: str = "~"
     directory: str = "."
+    notes: tuple[str, ...] = ()
 
     def variable(self, name: str) -> str | None:
         """The text of an environment variable, None if it is not set."""

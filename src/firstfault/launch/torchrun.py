@@ -319,8 +319,12 @@ def _origins(arguments: Arguments, start: ElasticStart, request: Request) -> tup
         if not values["standalone"].value and start.rdzv_backend != values["rdzv_backend"].value:
             decided = rule
         found.append(origin("rdzv_backend", Given(start.rdzv_backend, decided.source, decided.where)))
-        names = ("master_addr", "master_port") if start.rdzv_backend == "static" else ("rdzv_endpoint",)
-        found.extend(origin(name, values[name]) for name in names)
+        if start.rdzv_backend == "static":
+            found.extend(origin(name, values[name]) for name in ("master_addr", "master_port"))
+        elif start.rdzv_endpoint == values["rdzv_endpoint"].value:
+            found.append(origin("rdzv_endpoint", values["rdzv_endpoint"]))
+        else:
+            found.append(origin("rdzv_endpoint", Given(start.rdzv_endpoint, decided.source, decided.where)))
     if start.rdzv_backend == "static":
         found.append(origin("node_rank", values["node_rank"]))
     threads = request.environment.get("OMP_NUM_THREADS")

@@ -91,7 +91,7 @@ def differences(recorded: dict[str, Any], plan: Plan, names: tuple[str, ...]) ->
         # What torchelastic's agent puts into its own environment was recorded with these rows only.
         planned["env_set"] |= {name: plan.processes[0].env[name] for name in AGENT}
         recorded = {**recorded, "spawn": {**recorded["spawn"], "argv": recorded["spawn"]["argv"][0]}}
-    elif (plan.spawn and plan.spawn.config or {}).get("virtual_local_rank"):
+    elif ((plan.spawn and plan.spawn.config) or {}).get("virtual_local_rank"):
         # The agent gives each worker its one GPU; in rows without `worker_envs` it was not run (with it, tr-deep-088 says 1).
         beside = {name: value for name, value in (recorded.get("rank0") or {}).items() if name != "visible_gpus"}
         recorded = {**recorded, "rank0": beside}

@@ -95,9 +95,17 @@ def differences(recorded: dict[str, Any], plan: Plan, names: tuple[str, ...]) ->
         # The agent gives each worker its one GPU; in rows without `worker_envs` it was not run (with it, tr-deep-088 says 1).
         beside = {name: value for name, value in (recorded.get("rank0") or {}).items() if name != "visible_gpus"}
         recorded = {**recorded, "rank0": beside}
+    elif _agent_is_missing(recorded):
+        recorded = {**recorded, "rank0": {key: one for key, one in recorded["rank0"].items() if key != "visible_gpus"}}
     for name in names:
         if name in recorded:
             yield from _differ(name, recorded[name], planned[name])
+
+
+def _agent_is_missing(recorded: dict[str, Any]) -> bool:
+    """True for `--virtual_local_rank` recorded in front of torchelastic's agent: it is the agent that hides the other GPUs."""
+    config = (recorded.get("spawn") or {}).get("config") or {}
+    return bool(config.get("virtual_local_rank")) and bool(recorded.get("rank0"))
 
 
 def _shortened(text: str, recorded: str | None) -> str:

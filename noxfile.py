@@ -38,7 +38,7 @@ def full(session: nox.Session) -> None:
 def launch(session: nox.Session) -> None:
     """`plan` against the real torchrun and accelerate, with pretended GPUs."""
     session.install("-e", ".[test]")
-    session.install("torch==2.13.0", "accelerate==1.15.0")
+    session.install("torch==2.13.0", "accelerate==1.15.0", "transformers==5.24.0")
     python = f"{session.virtualenv.bin}/python"
     session.run("pytest", "tests/launch", *session.posargs, env={"FIRSTFAULT_TORCH_PYTHON": python})
 

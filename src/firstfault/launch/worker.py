@@ -178,7 +178,8 @@ class _Worker:
             if here != world:
                 return self._failed(PlannedError(type="ValueError", message=_NO_ADDRESS), None)
             return self._failed(_expected("MASTER_ADDR"), "gloo", ("MASTER_ADDR",))
-        return self._result("MULTI_CPU", "cpu", 0, world, "gloo")
+        device = self._environment.get("ACCELERATE_TORCH_DEVICE") or "cpu:0"
+        return self._result("MULTI_CPU", device, 0, world, "gloo")
 
     def _single(self, backend: str | None) -> Rank0:
         """No group: the Trainer takes every GPU it sees, whatever ACCELERATE_USE_CPU says."""

@@ -34,6 +34,9 @@ def elastic_process(plan: Plan, environment: Mapping[str, str], gpus: int | None
         if name in environment:
             env[name] = environment[name]
     env["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = environment.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
+    signals = environment.get("PET_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT")
+    # The settings that torchelastic records do not hold the option: that it was given leaves the value open.
+    env["TORCHELASTIC_SIGNALS_TO_HANDLE"] = DRAWN if any(word.startswith("--signals") for word in plan.command) else signals
     shared = plan.rdzv_backend == "static" or environment.get("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "0") != "1"
     env["TORCHELASTIC_USE_AGENT_STORE"] = str(shared)
     if config.get("virtual_local_rank"):
@@ -91,7 +94,6 @@ def _variables(plan: Plan, config: Mapping[str, Any], group: int | None, local: 
         "TORCHELASTIC_RESTART_COUNT": "0",
         "TORCHELASTIC_MAX_RESTARTS": str(config.get("max_restarts")),
         "TORCHELASTIC_RUN_ID": DRAWN if run_id == "<uuid>" else run_id,
-        "TORCHELASTIC_SIGNALS_TO_HANDLE": str(config.get("signals_to_handle", "SIGTERM,SIGINT,SIGHUP,SIGQUIT")),
     }
 
 

@@ -48,5 +48,6 @@ def bench(session: nox.Session) -> None:
     """Throughput and memory against the named yardsticks (figures decide nothing); then answers on damaged logs."""
     session.install("-e", ".")
     session.run("python", "bench/cold_start.py")
+    session.run("python", "bench/plan_cost.py")
     session.run("python", "bench/scan.py", *session.posargs)
     session.run("python", "bench/robustness.py")

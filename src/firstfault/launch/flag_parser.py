@@ -27,6 +27,8 @@ def parse(
     """
     parser = Parser(prog)
     parser.allow_abbrev = False
+    # argparse asks the terminal for its width with every option that is added.
+    parser.formatter_class = _formatter
     for flag in table:
         _add(parser, flag, hyphens)
     parser.add_argument("training_script", action=Take)
@@ -43,6 +45,10 @@ def parse(
     given["training_script"] = Given(space.training_script, "flag", "command line")
     given["training_script_args"] = Given(space.training_script_args, "flag", "command line")
     return Arguments(given, set(named))
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    return argparse.HelpFormatter(prog, width=80)
 
 
 def _truths(text: str) -> tuple[int, ...]:

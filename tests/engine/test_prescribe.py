@@ -152,7 +152,7 @@ def prescribed(*facts, bundle=None):
     pack = msgspec.structs.replace(pack, bodies={"thing": msgspec.Raw(msgspec.msgpack.encode(BODY))})
     known = Stated(pack, *facts)
     found = align(bundle or Bundle(reports=(Log("run.log").report(),)))
-    return prescribe(ENTRY, known, found, pack, Blanks(known, found.bundle, None))
+    return prescribe(ENTRY, known, found.bundle, pack, Blanks(known, found.bundle, None))
 
 
 def test_framework_and_condition_choose():

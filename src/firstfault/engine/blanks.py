@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from firstfault.knowledge.template import fill, fill_blanks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from firstfault.engine.lookup import Known
+    from firstfault.knowledge.schema import Pack
     from firstfault.model.bundle import Bundle
     from firstfault.model.fact import FactValue
     from firstfault.model.span import SourceSpan
@@ -27,10 +27,25 @@ _PLACEHOLDERS = {
 _CONFIGS = frozenset({"accelerate_config", "deepspeed_config"})
 
 
+class FactSource(Protocol):
+    """What is known, as conditions and texts ask for it: of an investigation or of a plan."""
+
+    pack: Pack
+
+    def value(self, name: str) -> FactValue | None:
+        """The value of a fact, the truth of an event, or None while it is unknown."""
+
+    def rounded(self, name: str) -> bool:
+        """True if the number was printed with two decimals."""
+
+    def span(self, name: str) -> SourceSpan | None:
+        """The first line that shows it."""
+
+
 class Blanks:
     """Fills commands. What is unknown becomes `<your script>`: a reader can put it in. Other braces are the command's own."""
 
-    def __init__(self, known: Known, bundle: Bundle, log: str | None) -> None:
+    def __init__(self, known: FactSource, bundle: Bundle, log: str | None) -> None:
         self._known = known
         self._names = dict(_names(bundle, log))
 

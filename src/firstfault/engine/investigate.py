@@ -41,5 +41,5 @@ def investigate(bundle: Bundle, pack: Pack, answers: Mapping[str, str] = _NO_ANS
     blanks = Blanks(known, bundle, first)
     missing = missing_facts(walked, known, pack, blanks)
     finding = walked.finding
-    fixes, verifications = prescribe(finding.entry, known, aligned, pack, blanks) if finding else ((), ())
+    fixes, verifications = prescribe(finding.entry, known, bundle, pack, blanks) if finding else ((), ())
     return Composer(aligned, attribution, known, walked, pack).compose(missing, fixes, verifications)

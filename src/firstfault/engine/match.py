@@ -141,7 +141,8 @@ def _start(known: Known, pack: Pack, attribution: Attribution) -> tuple[Candidat
     if attribution.fault_class in _NO_FAULT:
         return _silent_start(known, pack)
     # Most roots are about other failures: what they weigh is read only where their requirements hold.
-    opened = [entry for entry in pack.entries.values() if entry.refines is None and _requirements(entry, known) is True]
+    roots = [entry for entry in pack.entries.values() if entry.refines is None and entry.requires]
+    opened = [entry for entry in roots if _requirements(entry, known) is True]
     alive = [root for root in (judge(entry, known) for entry in opened) if root.alive]
     # A finding of the plan explains no crash by itself: it is reached from the symptom, through `also_under`.
     by_fault = [root for root in alive if not _asks_only(root.entry, SILENT_FAMILIES) or _asks_for_a_text(root.entry, pack)]

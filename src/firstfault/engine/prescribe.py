@@ -12,10 +12,9 @@ from firstfault.model.diagnosis import Fix, Verification
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from firstfault.engine.align import Aligned
-    from firstfault.engine.blanks import Blanks
-    from firstfault.engine.lookup import Known
+    from firstfault.engine.blanks import Blanks, FactSource
     from firstfault.knowledge.schema import CodeBlock, Entry, EntryBody, FixRule, Pack
+    from firstfault.model.bundle import Bundle
 
 MAX_FIXES = 4
 # What a framework is built on: where it has no block of its own, the block of the next one down is the nearest pattern.
@@ -30,14 +29,14 @@ _BUILT_ON: dict[str, tuple[str, ...]] = {
 
 
 def prescribe(
-    entry: Entry, known: Known, aligned: Aligned, pack: Pack, blanks: Blanks
+    entry: Entry, known: FactSource, bundle: Bundle, pack: Pack, blanks: Blanks
 ) -> tuple[tuple[Fix, ...], tuple[Verification, ...]]:
     """Fixes in the order of the entry, those that apply as they are in front; and the verifications that they name."""
     stacks = _stacks(known)
     text = body(pack, entry.id)
     rules = [rule for rule in entry.fixes if _applies(rule, known)]
     fitting = [rule for rule in rules if not rule.stacks or set(rule.stacks) & set(stacks)] or rules
-    made = [(rule, _fix(rule, text, stacks, aligned, blanks)) for rule in fitting[:MAX_FIXES]]
+    made = [(rule, _fix(rule, text, stacks, bundle, blanks)) for rule in fitting[:MAX_FIXES]]
     made.sort(key=lambda pair: not pair[1].applies)
     named = dict.fromkeys(rule.verify for rule, _ in made if rule.verify)
     wanted = [rule for name in named for rule in entry.verify if rule.id == name] or list(entry.verify)
@@ -45,23 +44,23 @@ def prescribe(
     return tuple(fix for _, fix in made), tuple(verifications)
 
 
-def _stacks(known: Known) -> tuple[str, ...]:
+def _stacks(known: FactSource) -> tuple[str, ...]:
     framework = known.value("run.framework")
     if isinstance(framework, str) and framework in _BUILT_ON:
         return _BUILT_ON[framework]
     return ("torch", "transformers", "accelerate")
 
 
-def _applies(rule: FixRule, known: Known) -> bool:
+def _applies(rule: FixRule, known: FactSource) -> bool:
     return not rule.when or parse(rule.when).evaluate(known) is True
 
 
-def _fix(rule: FixRule, text: EntryBody, stacks: Sequence[str], aligned: Aligned, blanks: Blanks) -> Fix:
+def _fix(rule: FixRule, text: EntryBody, stacks: Sequence[str], bundle: Bundle, blanks: Blanks) -> Fix:
     title = rule.title or rule.id.replace("-", " ").capitalize()
     risk = blanks.fill_prose(rule.risk)
     if rule.edit:
         changes = [edit.Change(e.family, e.key, blanks.fill(e.value), e.add) for e in rule.edit]
-        patch = edit.patch(changes, aligned.bundle)
+        patch = edit.patch(changes, bundle)
         if patch is not None:
             return Fix(title=title, kind="edit", file=patch.path, text=patch.diff, risk=risk, applies=patch.applies)
     block = _block(text.fixes.get(rule.id, ()), stacks)

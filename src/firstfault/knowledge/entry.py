@@ -8,6 +8,7 @@ Accepted keys of the front matter (unknown keys are errors):
     [[requires]]  if; optional says, decisive
     [[evidence]]  if, says; weight (1 to 4, default 1) or decisive
     [[against]]   if, says; weight or veto
+    [[plan]]      if, says; optional decisive: what the plan of a command shows before anything runs
     [[fix]]       id; optional title, when, for, kind (edit command env), verify, risk
     [[fix.edit]]  family, key, value; optional add
     [[verify]]    id, run, expect
@@ -61,7 +62,7 @@ def read_entry(text: str, file: str, problems: Problems) -> tuple[Entry, EntryBo
 
 def _read_front_matter(document: Document, file: str) -> Entry:
     root = document.root()
-    for name in ("requires", "evidence", "against", "fix"):
+    for name in ("requires", "evidence", "against", "plan", "fix"):
         root.items(name, dict, "tables")
     verifications = {table.get("id") for table in root.items("verify", dict, "tables")}
     monitor = document.table("monitor", root.mapping("monitor"))
@@ -85,6 +86,7 @@ def _read_front_matter(document: Document, file: str) -> Entry:
         requires=tuple(_read_condition(table, "requires") for table in document.tables("requires")),
         evidence=tuple(_read_condition(table, "evidence") for table in document.tables("evidence")),
         against=tuple(_read_condition(table, "against") for table in document.tables("against")),
+        plan=tuple(_read_condition(table, "plan") for table in document.tables("plan")),
         fixes=tuple(_read_fix(table, verifications) for table in document.tables("fix")),
         verify=tuple(_read_verify(table) for table in document.tables("verify")),
         monitor={name: monitor.required_text(name) for name in ("metric", "alert") if monitor.values},
@@ -107,7 +109,7 @@ def _check_names(root: Table, entry: Entry, file: str) -> None:
 def _read_condition(table: Table, kind: str) -> Condition:
     text = table.required_text("if")
     _check_condition(table, "if", text)
-    weight = table.integer("weight", 1) if kind != "requires" else 1
+    weight = table.integer("weight", 1) if kind in ("evidence", "against") else 1
     if not 1 <= weight <= MAX_WEIGHT:
         table.note(f"`weight` lies between 1 and {MAX_WEIGHT}; what weighs more is decisive or a veto", "weight")
     strong = "veto" if kind == "against" else "decisive"

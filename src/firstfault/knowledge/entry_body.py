@@ -2,7 +2,7 @@
 
 ## headings   those of SECTIONS, in that order; In short, Why it happens, Fix, Verify, Sources and Tests must be there
 ### headings  below Fix, one for each fix id; its fences carry `LANGUAGE [STACK]` (```diff torch)
-## Tests      fences ```KIND NAME expect=WHAT with KIND log, config, command, vitals or script, and WHAT one of an entry id,
+## Tests      fences ```KIND NAME expect=WHAT with KIND log, config, command, vitals, script or plan (a command to plan), and WHAT one of an entry id,
               `id:verdict`, none, undetermined, collateral, missing:<fact>. Fences of one NAME are handed over together;
               only the first of them carries `expect`.
 """
@@ -33,7 +33,7 @@ SECTIONS = (
     "Tests",
 )
 MANDATORY = ("In short", "Why it happens", "Fix", "Verify", "Sources", "Tests")
-TEST_KINDS = ("log", "config", "command", "vitals", "script", "answers")
+TEST_KINDS = ("log", "config", "command", "vitals", "script", "answers", "plan")
 _FENCE = lazy_pattern(r"(`{3,}|~{3,})\s*([^`]*?)\s*\Z")
 _HEADING = lazy_pattern(r"(#{1,6})\s+(.*?)\s*#*\Z")
 _EXPECT = lazy_pattern(

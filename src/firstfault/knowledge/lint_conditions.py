@@ -36,6 +36,12 @@ def conditions(entry: Entry) -> Iterator[tuple[str, str]]:
             yield f"{entry.source}:1", fix.when
 
 
+def plan_conditions(entry: Entry) -> Iterator[tuple[str, str]]:
+    """Where and text of what makes the entry a finding of a plan."""
+    for condition in entry.plan:
+        yield condition.where, condition.if_
+
+
 def lint_condition(where: str, text: str, vocabulary: Vocabulary) -> Iterator[LintIssue]:
     """What a condition asks that cannot be answered."""
     expression = parse(text)

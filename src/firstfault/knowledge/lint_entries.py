@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from firstfault.knowledge.expression import parse
-from firstfault.knowledge.lint_conditions import Vocabulary, conditions, lint_condition
+from firstfault.knowledge.lint_conditions import Vocabulary, conditions, lint_condition, plan_conditions
 from firstfault.knowledge.lint_issue import LintIssue
 from firstfault.knowledge.schema import Entry, EntryBody, EntryTest, FixRule, Pack
 from firstfault.knowledge.template import holes
@@ -29,7 +29,7 @@ _OPTION = lazy_pattern(r"(?<![\w-])--[a-z][a-z0-9-]*")
 def lint_entry(entry: Entry, body: EntryBody, pack: Pack, vocabulary: Vocabulary) -> Iterator[LintIssue]:
     """Everything that one entry lacks or gets wrong."""
     top = f"{entry.source}:1"
-    for where, text in conditions(entry):
+    for where, text in (*conditions(entry), *plan_conditions(entry)):
         yield from lint_condition(where, text, vocabulary)
     yield from _lint_place(entry, pack, top)
     yield from _lint_decision(entry, pack, top)
@@ -64,7 +64,7 @@ def texts(entry: Entry, body: EntryBody) -> Iterator[tuple[str, str]]:
     """Where and text of all that a person reads of the entry."""
     top = f"{entry.source}:1"
     yield from ((top, text) for text in (entry.title, entry.says, *entry.monitor.values(), *entry.verified_on, *entry.aliases))
-    for condition in (*entry.requires, *entry.evidence, *entry.against):
+    for condition in (*entry.requires, *entry.evidence, *entry.against, *entry.plan):
         yield condition.where, condition.says
     for fix in entry.fixes:
         yield from ((top, text) for text in (fix.title, fix.risk))
@@ -90,12 +90,12 @@ def _lint_place(entry: Entry, pack: Pack, top: str) -> Iterator[LintIssue]:
     for other in entry.related:
         if other not in pack.entries:
             yield LintIssue(top, f"`related` names `{other}`, which is no entry yet", "warning")
-    if not entry.requires:
-        yield LintIssue(top, "without `[[requires]]` nothing opens the entry")
+    if not entry.requires and not entry.plan:
+        yield LintIssue(top, "without `[[requires]]` or `[[plan]]` nothing opens the entry")
 
 
 def _lint_decision(entry: Entry, pack: Pack, top: str) -> Iterator[LintIssue]:
-    decisive = any(condition.decisive for condition in (*entry.requires, *entry.evidence))
+    decisive = any(condition.decisive for condition in (*entry.requires, *entry.evidence, *entry.plan))
     is_parent = any(other.refines == entry.id for other in pack.entries.values())
     if not decisive and not entry.never_established and not entry.fallback and not is_parent:
         yield LintIssue(
@@ -103,7 +103,7 @@ def _lint_decision(entry: Entry, pack: Pack, top: str) -> Iterator[LintIssue]:
         )
     if decisive and entry.never_established:
         yield LintIssue(top, "`never_established` contradicts the decisive condition")
-    for condition in (*entry.evidence, *entry.against):
+    for condition in (*entry.evidence, *entry.against, *entry.plan):
         if not condition.says:
             yield LintIssue(condition.where, "the condition has no `says`: nobody can read why it counts", _when_stable(entry))
     if not entry.says:
@@ -112,7 +112,7 @@ def _lint_decision(entry: Entry, pack: Pack, top: str) -> Iterator[LintIssue]:
 
 def _lint_templates(entry: Entry, vocabulary: Vocabulary, top: str) -> Iterator[LintIssue]:
     yield from lint_holes(top, entry.says, vocabulary, context=False)
-    for condition in (*entry.requires, *entry.evidence, *entry.against):
+    for condition in (*entry.requires, *entry.evidence, *entry.against, *entry.plan):
         yield from lint_holes(condition.where, condition.says, vocabulary, context=False)
     for rule in entry.verify:
         for template in (rule.run, rule.expect):

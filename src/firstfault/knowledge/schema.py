@@ -169,7 +169,7 @@ class VerifyRule(msgspec.Struct, frozen=True, kw_only=True):
 class EntryTest(msgspec.Struct, frozen=True, kw_only=True):
     """A fence under *Tests*: input of a kind, and what the diagnosis must say of it."""
 
-    kind: Literal["log", "config", "command", "vitals", "script", "answers"]
+    kind: Literal["log", "config", "command", "vitals", "script", "answers", "plan"]
     name: str
     expect: str
     text: str
@@ -220,6 +220,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     requires: tuple[Condition, ...] = ()
     evidence: tuple[Condition, ...] = ()
     against: tuple[Condition, ...] = ()
+    plan: tuple[Condition, ...] = ()
+    """When the plan of a command shows it, before anything runs: any one of these that is true makes it a finding."""
     fixes: tuple[FixRule, ...] = ()
     verify: tuple[VerifyRule, ...] = ()
     monitor: dict[str, str] = {}

@@ -61,6 +61,8 @@ def lint_siblings(pack: Pack) -> Iterator[LintIssue]:
 def _families(pack: Pack) -> Iterator[tuple[str | None, list[Entry]]]:
     families: dict[str | None, list[Entry]] = {}
     for entry in pack.entries.values():
+        if not entry.requires:
+            continue  # found in plans only: no walk meets it
         for parent in (entry.refines, *entry.also_under):
             families.setdefault(parent, []).append(entry)
     yield from families.items()

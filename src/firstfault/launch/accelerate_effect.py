@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from firstfault.launch.accelerate_config import Config
 from firstfault.launch.accelerate_flags import FLAGS
@@ -28,6 +29,11 @@ _DEEPSPEED = frozenset(
     }
 )  # fmt: skip
 _UNREAD = ("offload_optimizer_nvme_path", "offload_param_nvme_path")
+_COMMAND_LINE = "command line"
+_UNKNOWN_KEY = "accelerate does not know this key and says nothing"
+_FILE_WINS = "wins: before accelerate 1.5 the file beats the option"
+_MODE_OFF = ("FSDP is not used", "DeepSpeed is not used", "Megatron-LM is not used")
+Rule = Literal["", "never_read", "unknown_key", "mode_off", "file_wins"]
 _NAMES = frozenset(flag.name for flag in FLAGS) | {"fsdp_ignored_modules"}
 
 
@@ -66,8 +72,19 @@ def no_effect(settled: Settled, start: Start, version: Version) -> tuple[NoEffec
     """Keys of the file and options that were given and change nothing of this start."""
     found: dict[str, NoEffect] = {}
     for key, where, why in (*_of_file(settled, start, version), *_of_flags(settled, start)):
-        found.setdefault(key, NoEffect(key=key, where=where, why=why))
+        found.setdefault(key, NoEffect(key=key, where=where, why=why, rule=_rule(key, where, why)))
     return tuple(found.values())
+
+
+def _rule(key: str, where: str, why: str) -> Rule:
+    """The kind of a loss that surprises."""
+    if why in _MODE_OFF:
+        return "mode_off" if where == _COMMAND_LINE else ""
+    if why.endswith(_FILE_WINS):
+        return "file_wins"
+    if why == _UNKNOWN_KEY:
+        return "unknown_key"
+    return "never_read" if key in _NEVER_FROM_FILE and where != _COMMAND_LINE else ""
 
 
 def inherited_ranks(plan: Plan, request: Request) -> tuple[NoEffect, ...]:
@@ -132,11 +149,11 @@ def _table_lost(table: str, settled: Settled, start: Start) -> str | None:
     """Why none of the keys of a nested table acts; None if they do."""
     arguments, launcher = settled.arguments, start.launcher
     reasons = {
-        "fsdp_config": None if arguments.get("use_fsdp") and launcher == "multi_gpu_launcher" else "FSDP is not used",
-        "deepspeed_config": None if launcher == "deepspeed_launcher" else "DeepSpeed is not used",
+        "fsdp_config": None if arguments.get("use_fsdp") and launcher == "multi_gpu_launcher" else _MODE_OFF[0],
+        "deepspeed_config": None if launcher == "deepspeed_launcher" else _MODE_OFF[1],
         "megatron_lm_config": None
         if arguments.get("use_megatron_lm") and launcher == "multi_gpu_launcher"
-        else "Megatron-LM is not used",
+        else _MODE_OFF[2],
         "mpirun_config": None if launcher == "simple_launcher" else "only the CPU path reads it",
         "dynamo_config": "deepspeed_launcher does not hand dynamo on" if launcher == "deepspeed_launcher" else None,
         "parallelism_config": None
@@ -153,7 +170,7 @@ def _key_lost(table: str, inner: str, arguments: Arguments, version: Version) ->
     prefixed = not inner.startswith(prefix) and (table != "dynamo_config" or version >= (1, 14))
     name = f"{prefix}{inner}" if prefixed else inner
     if name not in _NAMES:
-        return "accelerate does not know this key and says nothing"
+        return _UNKNOWN_KEY
     if name in _UNREAD:
         return "it is never handed on"
     given = arguments.given.get(name)
@@ -208,6 +225,9 @@ def _of_flags(settled: Settled, start: Start) -> Iterator[tuple[str, str, str]]:
               "fp8_": "fp8_config"}  # fmt: skip
     for name in sorted(arguments.named):
         where = arguments.given[name].where
+        lost = next((loser for loser in arguments.given[name].overrode if loser.source == "flag"), None)
+        if lost is not None and arguments.given[name].source == "file" and lost.value != arguments.given[name].value:
+            yield lost.where, _COMMAND_LINE, f"{where} {_FILE_WINS}"
         if not where.startswith("-"):
             continue
         table = next((table for prefix, table in tables.items() if name.startswith(prefix)), None)
@@ -219,4 +239,4 @@ def _of_flags(settled: Settled, start: Start) -> Iterator[tuple[str, str, str]]:
         if why is None:
             why = _lost_on_one_machine(name, arguments.given[name], arguments, start.launcher)
         if why:
-            yield where, "command line", why
+            yield where, _COMMAND_LINE, why

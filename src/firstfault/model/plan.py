@@ -44,11 +44,16 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoEffect(msgspec.Struct, frozen=True, kw_only=True):
-    """A key, flag or variable that was given and changes nothing, its place (`default.yaml:8`), and why."""
+    """A key, flag or variable that was given and changes nothing, its place (`default.yaml:8`), and why.
+
+    `rule` names the loss where it surprises: the key is never taken from a file, is not known, belongs to a mode that is off,
+    or a file beats the option.
+    """
 
     key: str
     where: str
     why: str
+    rule: Literal["", "never_read", "unknown_key", "mode_off", "file_wins"] = ""
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):

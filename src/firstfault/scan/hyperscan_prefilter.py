@@ -15,6 +15,8 @@ _COMMON = 8
 _COMMON_BYTES = 1 << 14
 """A window that stands so often, and once more in so many bytes, without its literal slows the search: another is chosen."""
 _MAX_CHANGES = 64
+_SAMPLES = 8
+_SAMPLE_BYTES = 8 << 10
 
 
 class HyperscanUnavailable(FirstfaultError):
@@ -101,7 +103,7 @@ class HyperscanPrefilter:
             if common and self._engine is engine and self._changes < _MAX_CHANGES:
                 self._changes += 1
                 windows = dict(zip(engine.windows, engine.owners, strict=True))
-                self._engine = self._compiled(replace_windows(windows, common, bytes(block)))
+                self._engine = self._compiled(replace_windows(windows, common, _sample_of(block)))
             return self._engine is not engine
 
     def _compiled(self, windows: dict[bytes, Owners]) -> _Engine:
@@ -113,6 +115,12 @@ class HyperscanPrefilter:
         if getattr(local, "engine", None) is not engine:
             local.engine, local.scratch = engine, _hyperscan().Scratch(engine.database)
         return local.scratch
+
+
+def _sample_of(block: bytes | memoryview) -> bytes:
+    """A few stretches of the block: enough to see which windows are common, and quickly searched."""
+    step = max(len(block) // _SAMPLES, 1)
+    return b"".join(bytes(block[at : at + _SAMPLE_BYTES]) for at in range(0, len(block), step))
 
 
 def _hyperscan() -> Any:

@@ -12,7 +12,7 @@ from math import log2
 WINDOW_BYTES = 4
 LONG_WINDOW_BYTES = 8
 """What hyperscan compares at once: a window of a literal whose short ones are all common."""
-_BASE_COST = 20.0
+_BASE_COST = 200.0
 """What a window costs however rare it is; its outer pairs of bytes add the power of two by which they are common."""
 
 Owners = tuple[tuple[bytes, int], ...]

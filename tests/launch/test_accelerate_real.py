@@ -78,7 +78,7 @@ LAUNCHES: tuple[tuple[str, int, dict[str, Any] | None, dict[str, str]], ...] = (
     ("--num_processes 1", 4, None, {}),
     ("", 2, None, {}),
     ("--multi_gpu --num_processes 2 --main_process_port 0", 0, None, {"RANK": "7", "WORLD_SIZE": "8"}),
-    ("--mixed_precision fp16", 4, {"distributed_type": "MULTI_GPU", "num_processes": 2, "gpu_ids": "1,0"}, {}),
+    ("", 4, {"distributed_type": "MULTI_GPU", "num_processes": 2, "gpu_ids": "1,0", "mixed_precision": "fp16"}, {}),
     ("--use_fsdp --num_processes 2 --fsdp_offload_params true", 2, None, {"OMP_NUM_THREADS": "3"}),
     ("--cpu --num_processes 2", 2, None, {"CUDA_VISIBLE_DEVICES": "0"}),
 )

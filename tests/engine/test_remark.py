@@ -37,3 +37,15 @@ def test_a_run_that_goes_on_did_not_fail(tmp_path: Path, text: str) -> None:
 def test_the_error_itself_is_the_answer(tmp_path: Path) -> None:
     found = _diagnose(tmp_path, "RuntimeError: CUDA error: unspecified launch failure\n" + NOTE)
     assert found.entry == "cuda-launch-failure"
+
+
+def test_the_last_line_of_an_exception_alone_asks_for_the_rest(tmp_path: Path) -> None:
+    found = _diagnose(tmp_path, "ValueError: too many values to unpack (expected 2)\n")
+    assert (found.verdict, found.entry) == ("undetermined", "python-exception")
+    assert found.missing[0].fact == "exc.root_type"
+
+
+def test_a_lost_gpu_without_a_run_is_the_answer(tmp_path: Path) -> None:
+    text = "Unable to determine the device handle for GPU 0000:8C:00.0: GPU is lost.  Reboot the system to recover this GPU\n"
+    found = _diagnose(tmp_path, text)
+    assert found.entry == "gpu-fell-off-bus"

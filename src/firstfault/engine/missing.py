@@ -29,6 +29,8 @@ _BEHIND_COLLATERAL: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = (
     (frozenset({"cuda_note"}), ("cuda.error", "cuda.blocking")),
     (frozenset({"gpu_xid_cleanup"}), ("gpu.xid_first", "exit.code")),
     (frozenset({"resume_note"}), ("fault.own_exceptions", "exit.code")),
+    (frozenset({"gpu_state"}), ("gpu.xid_first", "fault.own_exceptions")),
+    (frozenset({"error_line"}), ("exc.root_type",)),
     (frozenset({"nccl_abort_note"}), ("fault.own_exceptions", "fault.rank_has_log")),
     (frozenset({"none"}), ("launch.command", "fault.class")),
     (frozenset(), ("fault.rank_has_log", "collective.suspect_kind", "fault.own_exceptions")),

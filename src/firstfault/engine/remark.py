@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from firstfault.engine.classes import Fault
     from firstfault.model.event import Event
 
-_NOTES = frozenset({"cuda_note", "resume_note"})
+_NOTES = frozenset({"cuda_note", "error_line", "gpu_state", "resume_note"})
 _CLEANUP = frozenset({"gpu_xid_cleanup"})
 
 

@@ -73,6 +73,7 @@ _DECODERS = {
 _DECODER_TEXTS = (
     ("image file is truncated", "image"),
     ("broken data stream when reading image file", "image"),
+    ("JSON parse error: ", "json"),
     ("Compressed file ended before the end-of-stream marker", "compressed"),
 )
 _EMBEDDING = ("torch/nn/modules/sparse.py", "torch/nn/functional.py")
@@ -185,8 +186,8 @@ def _table(callers: Sequence[Frame]) -> str:
 
 
 def _decoder(block: ExceptionBlock, site: str | None, facts: FactSet) -> str | None:
-    decoder = _DECODERS.get(block.type) or _DECODERS.get(block.type.rpartition(".")[2])
-    decoder = decoder or next((kind for text, kind in _DECODER_TEXTS if text in block.message), None)
+    decoder = next((kind for text, kind in _DECODER_TEXTS if text in block.message), None)
+    decoder = decoder or _DECODERS.get(block.type) or _DECODERS.get(block.type.rpartition(".")[2])
     if decoder is None:
         return "none"
     steps = facts.value("run.steps_done")

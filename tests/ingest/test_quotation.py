@@ -60,3 +60,24 @@ def test_a_traceback_silences_a_bare_exception_beside_it():
 @pytest.mark.parametrize("command", ["git log", "gh issue list", "cat docs/faq.md", "history"])
 def test_what_people_wrote_is_told_by_the_command_that_shows_it(command):
     assert diagnose(f"$ {command}\n{STEPS}{XID}\n").initiating is None
+
+
+def test_a_lone_end_of_a_process_between_sentences_establishes_nothing():
+    ended = "train.sh: line 9:  4412 Segmentation fault      (core dumped) python train.py"
+    assert diagnose(f"{ASKED}Troubleshooting\n\n{ended}\n    Lower the batch size.\n\nThanks!\n").verdict != "established"
+
+
+@pytest.mark.parametrize("line", ["/* {} */", "__{}__", "# {}"])
+def test_a_kernel_line_between_marks_tells_at_most(line):
+    kernel = (
+        "Mar 04 10:22:41 node-1 kernel: NVRM: Xid (PCI:0000:2b:00): 119, pid=2231, name=python, Timeout after 6s of waiting"
+    )
+    assert diagnose(f"{ASKED}{STEPS}\n{line.format(kernel)}\n\nThanks!\n").verdict != "established"
+    assert diagnose("__" + kernel + "__\n").verdict != "established"
+
+
+def test_the_one_line_that_a_command_printed_is_its_output():
+    text = "$ df -h | grep shm\nshm              64M   61M  3.1M  96% /dev/shm\n"
+    report = gather_text(text, PACK, name="df.txt").reports[1]
+    assert report.events
+    assert not any(event.alone for event in report.events)

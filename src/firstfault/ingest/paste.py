@@ -23,6 +23,14 @@ _CUT = lazy_pattern(
 
 _SHOWS_FILE = lazy_pattern(r"(?:sudo )?(?:cat|head|tail|less|more|bat)\b(?: +-\S+(?: +\d+)?)* +(?P<file>[^\s|;&<>]+)")
 _OUTPUT_KINDS: tuple[tuple[re.Pattern[str], SourceKind], ...] = (
+    # What these print was written by people: titles, messages of commits, manuals, commands typed before.
+    (
+        lazy_pattern(
+            r"(?:git|gh|glab|history|man|help)\b|(?:echo|printf) (?!.*\$\?).*['\"]"
+            r"|(?:cat|less|more|head|tail|grep|rg)\b.*\.(?:md|rst|adoc|html?)\b"
+        ),
+        "prose",
+    ),
     (lazy_pattern(r"(?:sudo )?nvidia-smi\b"), "nvidia_smi"),
     (lazy_pattern(r"(?:sudo )?(?:dmesg\b|journalctl .*(?:-k\b|--dmesg\b))"), "kernel"),
     (lazy_pattern(r"(?:sacct|scontrol|squeue|sstat|seff)\b"), "slurm"),
@@ -35,11 +43,6 @@ _OUTPUT_KINDS: tuple[tuple[re.Pattern[str], SourceKind], ...] = (
     ),
     (lazy_pattern(r"accelerate env\b"), "environment"),
     (lazy_pattern(r"(?:sudo )?(?:ls|df|du|free|quota|lscpu|lspci|ulimit|systemctl|ibstat|ip|ps|which|echo)\b"), "unknown"),
-    # What these print was written by people: titles, messages of commits, manuals, commands typed before.
-    (
-        lazy_pattern(r"(?:git|gh|glab|history|man|help)\b|(?:cat|less|more|head|tail|grep|rg)\b.*\.(?:md|rst|adoc|html?)\b"),
-        "prose",
-    ),
 )
 _UNCUT = frozenset({"python", "binary", "error_file", "deepspeed_config", "arguments", "vitals"})
 _INFO_NAMES = {"yaml": "fence.yaml", "yml": "fence.yaml", "json": "fence.json", "python": "fence.py", "py": "fence.py"}
@@ -68,6 +71,11 @@ def split(data: bytes, name: str, *, emitted: Collection[int] = ()) -> tuple[Par
     for fenced, info, chosen in _fences(rows):
         parts.extend(_fenced(data, chosen, info) if fenced else _unfenced(data, chosen, is_log))
     return tuple(merged(without_blanks(data, parts)))
+
+
+def is_log_name(name: str) -> bool:
+    """True for a file that is called a log."""
+    return _LOG_NAME.search(name) is not None
 
 
 def _whole(data: bytes, kind: SourceKind, *, echo: bool = False) -> Part:

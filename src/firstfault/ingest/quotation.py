@@ -37,6 +37,8 @@ _MARKED = lazy_pattern(
 )
 """What Markdown, mails, chats, code and comments begin a line with."""
 _FRAMED = lazy_pattern(r"\s*(?:[>|«“‘`]|<\w+>|([\"'*_~]{1,2})\S.*\1[.,]?\s*$)")
+_EMPHASIZED = lazy_pattern(r"\s*(\*\*|__|~~)\S.*\1\s*$")
+_COMMENT = lazy_pattern(r"\s*(?:/\*|//|#) ")
 _SHOWN = lazy_pattern(r"\s*(?:\+ )?(?:(?:echo|printf|grep|rg) |raise \w|assert |print\(|log(?:ger|ging)?\.\w+\()")
 """A command or a statement that would show the message; a frame's own code is no message anyway."""
 _OPENED = lazy_pattern(r"[\"'`“«‘(*_~>]$")
@@ -44,7 +46,7 @@ _OPENED = lazy_pattern(r"[\"'`“«‘(*_~>]$")
 
 def is_repeated(hit: Hit) -> bool:
     """True for a message that a person repeats in any text: no program prints one as a bullet or behind words like `our`."""
-    if _SHOWN.match(hit.text):
+    if _SHOWN.match(hit.text) or _EMPHASIZED.match(hit.text):
         return True
     in_code = hit.text.count("`", 0, hit.start) % 2 == 1 and _ITEM.match(hit.text) is not None
     raised = _RAISED.search(hit.text, 0, hit.start)
@@ -70,16 +72,34 @@ def is_marked(hit: Hit) -> bool:
     return not start and (is_prose(before + "x.") and addresses_somebody(hit.text))
 
 
-def alone_of(hits: Iterable[Hit], lines: Sequence[Line]) -> frozenset[int]:
-    """The offsets of hit lines in a post that no other line of output stands beside, or that begin with words of a sentence."""
+def alone_of(hits: Iterable[Hit], lines: Sequence[Line], *, spoken: bool) -> frozenset[int]:
+    """The offsets of hit lines in a post that begin with words of a sentence, or that no other line of output stands beside.
+
+    `spoken` is false for a mere session at prompts: the output of a command may be one line.
+    """
     found = list(hits)
     at = {line.offset: index for index, line in enumerate(lines)}
     struck = {hit.offset for hit in found}
-    return frozenset(hit.offset for hit in found if _is_bare(hit) or not _is_among(at.get(hit.offset), lines, struck))
+    return frozenset(
+        hit.offset
+        for hit in found
+        if _is_bare(hit, spoken=spoken) or (spoken and not _is_among(at.get(hit.offset), lines, struck))
+    )
 
 
-def _is_bare(hit: Hit) -> bool:
-    """True if the line has no prefix of a log, and words or the name of an exception stand before its message.
+def doubtful_lines(numbers: Iterable[int], lines: Sequence[Line], *, spoken: bool) -> frozenset[int]:
+    """Those of the line `numbers` that somebody may have quoted: framed by marks, or (`spoken`) without output beside them."""
+    at = {line.number: index for index, line in enumerate(lines)}
+    doubtful = set()
+    for number in set(numbers) & at.keys():
+        line = lines[at[number]]
+        if _FRAMED.match(line.raw) or _COMMENT.match(line.raw) or (spoken and not _is_among(at[number], lines, frozenset())):
+            doubtful.add(number)
+    return frozenset(doubtful)
+
+
+def _is_bare(hit: Hit, *, spoken: bool) -> bool:
+    """True if the line has no prefix of a log, and the name of an exception, or (`spoken`) any words, stand before its message.
 
     An exception that a run printed has a traceback above it.
     """
@@ -89,7 +109,7 @@ def _is_bare(hit: Hit) -> bool:
     before = hit.text[prefix.rest_start : hit.start]
     if _NAMED.search(before) or _RAISES.match(hit.text, hit.start):
         return True
-    return not prefix.kind and bool(before.strip())
+    return spoken and not prefix.kind and bool(before.strip())
 
 
 def _is_among(index: int | None, lines: Sequence[Line], struck: frozenset[int] | set[int]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
@@ -18,10 +18,10 @@ from firstfault.ingest.line_template import LineTemplate
 from firstfault.ingest.lines import Line
 from firstfault.ingest.open import Opened, open_handed
 from firstfault.ingest.part import ECHO_KINDS, Part
-from firstfault.ingest.paste import split
+from firstfault.ingest.paste import is_log_name, split
 from firstfault.ingest.prefix import Label, parse_prefix
 from firstfault.ingest.progress import progress_of
-from firstfault.ingest.quotation import alone_of, is_marked, is_repeated, without_rivals
+from firstfault.ingest.quotation import alone_of, doubtful_lines, is_marked, is_repeated, without_rivals
 from firstfault.ingest.ray import ranks_of_processes, with_rank_of_process
 from firstfault.ingest.reading import Reading
 from firstfault.ingest.sniff import sniff
@@ -93,7 +93,7 @@ class _Input:
         self._scan = scan
         self._pack = pack
         self._template = template
-        self._is_post = False
+        self._is_post = self._is_spoken = False
         self._place, self._place_note = agreed_place(handed.path, handed.place, scan.windows)
 
     def reports(self, kind: SourceKind) -> list[SourceReport]:
@@ -106,7 +106,8 @@ class _Input:
         else:
             data = b""
             parts = (Part(kind=kind, start=0, stop=self._scan.size_bytes, echo=kind in ECHO_KINDS),)
-        self._is_post = any(part.kind == "prose" for part in parts)
+        self._is_spoken = any(part.kind == "prose" for part in parts)
+        self._is_post = self._is_spoken or (len(parts) > 1 and not is_log_name(self._handed.path))
         reports = [self._report(part, index, len(parts), data) for index, part in enumerate(parts)]
         reports = without_rivals(_without_beginnings(reports, data))
         reports[0] = replace(reports[0], notes=(*self._notes(), *reports[0].notes))
@@ -169,6 +170,8 @@ class _Input:
         self, ctx: Context, lines: list[Line], hits: Sequence[Hit], structure: Structure, part: Part, label: Label
     ) -> SourceReport:
         allowed = _allowed(hits, part, post=self._is_post)
+        told_at = {span.line for made in structure.facts for span in made.spans} | {one.span.line for one in structure.exits}
+        doubtful = doubtful_lines(told_at, lines, spoken=self._is_spoken) if part.kind in ("log", "unknown") else frozenset()
         reading = Reading(
             ctx=ctx,
             label=label,
@@ -176,7 +179,7 @@ class _Input:
             tracebacks=structure.tracebacks,
             echoes=echo_offsets(lines),
             told=part.kind == "prose",
-            alone=alone_of(allowed, lines) if self._is_post else frozenset(),
+            alone=alone_of(allowed, lines, spoken=self._is_spoken) if self._is_post else frozenset(),
         )
         events, facts = events_of(allowed, reading, self._pack.causal)
         samples = [sample for sample in self._scan.progress if _is_in(sample, part)] if part.kind in ("log", "unknown") else []
@@ -186,12 +189,16 @@ class _Input:
             source=ctx.source,
             events=events,
             tracebacks=structure.tracebacks,
-            exits=structure.exits,
+            exits=tuple(one for one in structure.exits if one.span.line not in doubtful),
             progress=progress,
             settings=structure.settings,
             stacks=structure.stacks,
             ras=structure.ras,
-            facts=(*_as_told(structure.facts, part), *facts, *(told_facts(lines, ctx) if part.kind == "prose" else ())),
+            facts=(
+                *_as_told(structure.facts, part, doubtful),
+                *facts,
+                *(told_facts(lines, ctx) if part.kind == "prose" else ()),
+            ),
             ends=ends_of(lines, events, structure.tracebacks) if part.kind in ("log", "unknown") else (),
             ranks=tuple(sorted(rank for rank in ranks if rank is not None)),
             covers=self._coverage(lines, ctx, part),
@@ -315,8 +322,13 @@ def _allowed(hits: Sequence[Hit], part: Part, *, post: bool) -> list[Hit]:
     return [hit for hit in hits if not is_repeated(hit) and not (post and is_marked(hit))]
 
 
-def _as_told(facts: Sequence[Fact], part: Part) -> list[Fact]:
-    return [replace(fact, basis="told") for fact in facts] if part.kind == "prose" else list(facts)
+def _as_told(facts: Sequence[Fact], part: Part, doubtful: Collection[int]) -> list[Fact]:
+    """Facts of prose, and those that only lines show which may be quotations, are told."""
+
+    def is_told(fact: Fact) -> bool:
+        return part.kind == "prose" or (bool(fact.spans) and all(span.line in doubtful for span in fact.spans))
+
+    return [replace(fact, basis="told") if is_told(fact) else fact for fact in facts]
 
 
 def _is_in(sample: ProgressSample, part: Part) -> bool:

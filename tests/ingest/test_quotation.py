@@ -81,3 +81,10 @@ def test_the_one_line_that_a_command_printed_is_its_output():
     report = gather_text(text, PACK, name="df.txt").reports[1]
     assert report.events
     assert not any(event.alone for event in report.events)
+
+
+def test_a_file_of_nothing_but_the_message_holds_what_was_printed():
+    alone = investigate(gather_text(f"{MESSAGE}\n", PACK, name="error.txt"), PACK)
+    beside = investigate(gather_text(f"Troubleshooting\n=====\n\n{MESSAGE}\n    Lower it.\n", PACK, name="error.txt"), PACK)
+    assert alone.verdict == "established"
+    assert beside.verdict != "established"

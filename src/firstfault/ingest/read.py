@@ -107,11 +107,15 @@ class _Input:
             data = b""
             parts = (Part(kind=kind, start=0, stop=self._scan.size_bytes, echo=kind in ECHO_KINDS),)
         self._is_spoken = any(part.kind == "prose" for part in parts)
-        self._is_post = self._is_spoken or (len(parts) > 1 and not is_log_name(self._handed.path))
+        self._is_post = self._is_spoken or (whole and not is_log_name(self._handed.path) and self._says_more(data))
         reports = [self._report(part, index, len(parts), data) for index, part in enumerate(parts)]
         reports = without_rivals(_without_beginnings(reports, data))
         reports[0] = replace(reports[0], notes=(*self._notes(), *reports[0].notes))
         return reports
+
+    def _says_more(self, data: bytes) -> bool:
+        """True if anything stands beside the known messages: a file of nothing else holds what was printed."""
+        return sum(1 for row in data.splitlines() if row.strip()) > len({hit.line for hit in self._scan.hits})
 
     def _emitted(self) -> frozenset[int]:
         """Offsets of the lines that begin with a known message: a program printed them, whatever stands around."""

@@ -91,7 +91,8 @@ class MemoryPlan(msgspec.Struct, frozen=True, kw_only=True):
     `masked-lm`, `seq2seq-lm`; None: the first of `architectures`). `micro_batch` and `seq_len` are of one device. `weights` is
     the type of the parameters, `autocast` the type of computation where it differs. `padded` says that batches hold padding, so
     that an attention mask reaches the kernel. `keeps_graphs` says that the loss of every micro-batch of an accumulation is kept
-    with its graph. `saves_inside_step` says that a checkpoint is gathered on the device (full state dict of sharded weights).
+    with its graph. `origins` tells by
+    fact (as the assumptions name it) where a value came from.
     """
 
     model: str = ""
@@ -117,3 +118,4 @@ class MemoryPlan(msgspec.Struct, frozen=True, kw_only=True):
     device: Device = Device()
     allocator: Allocator = Allocator()
     versions: dict[str, str] = {}
+    origins: dict[str, str] = {}

@@ -1,0 +1,57 @@
+"""Configurations of popular models, bundled; a file of the user otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from firstfault.errors import UnreadableInputError, UsageError
+
+MAX_BYTES = 4 << 20
+
+
+def bundled() -> dict[str, dict[str, Any]]:
+    """The bundled configurations by repository name (sizes as in each model's public config.json)."""
+    import msgspec
+
+    with open(__file__.rpartition("models.py")[0] + "models.json", "rb") as file:  # noqa: PTH123
+        return msgspec.json.decode(file.read(), type=dict[str, dict[str, Any]])
+
+
+def find_model(name: str) -> tuple[str, dict[str, Any]]:
+    """Name and configuration of a bundled model, by its whole name or the part behind the slash, whatever the case."""
+    known = bundled()
+    wanted = plain(name)
+    for full, config in known.items():
+        if wanted in (plain(full), plain(full.rpartition("/")[2])):
+            return full, config
+    close = [full for full in known if wanted and wanted in plain(full)]
+    if len(close) == 1:
+        return close[0], known[close[0]]
+    some = ", ".join(sorted(close or known)[:8])
+    hint = f"Among the bundled ones: {some} ... or give its config.json."
+    raise UsageError(f"unknown model {name!r}", where="--model", hint=hint)
+
+
+def plain(name: str) -> str:
+    """A name without case, spaces and signs, and without the endings that only say which file format it is."""
+    text = "".join(one for one in name.lower() if one.isalnum())
+    return text.removesuffix("hf")
+
+
+def load_model(name: str) -> tuple[str, dict[str, Any]]:
+    """A bundled model, or the configuration in a file or folder of that path."""
+    import os
+
+    path = os.path.join(name, "config.json") if os.path.isdir(name) else name  # noqa: PTH112,PTH118
+    if not (path.endswith(".json") or os.path.isfile(path)):  # noqa: PTH113
+        return find_model(name)
+    import msgspec
+
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            config = msgspec.json.decode(file.read(MAX_BYTES))
+    except (OSError, msgspec.DecodeError) as error:
+        raise UnreadableInputError(f"not a model configuration: {error}", where=path) from error
+    if not isinstance(config, dict):
+        raise UnreadableInputError("not a model configuration: no keys at the top", where=path)
+    return str(config.get("_name_or_path") or path), config

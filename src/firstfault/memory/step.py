@@ -1,0 +1,187 @@
+"""Forward, loss and backward of a whole model on the tape; of many equal layers three are run and the rest counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from firstfault.memory import operations as op
+from firstfault.memory.layers import LayerCode, Weights
+from firstfault.memory.norms import layer_norm, rms_norm
+from firstfault.memory.plan import DTYPE_BYTES, Loss, MemoryPlan
+from firstfault.memory.setting import Setting
+from firstfault.memory.shapes import Architecture, Layer
+from firstfault.memory.sharding import LayerShards
+from firstfault.memory.tape import Gradients, Parameter, Storage, Tape, Tensor
+
+
+class Model:
+    """Parameters of the layers that are run, of the tables and of the head, and the forward pass over them."""
+
+    def __init__(self, tape: Tape, plan: MemoryPlan, shape: Architecture, setting: Setting, shards: LayerShards | None) -> None:
+        self.tape, self.plan, self.shape, self.setting, self.shards = tape, plan, shape, setting, shards
+        width = setting.width
+        lora_width = DTYPE_BYTES[plan.lora.dtype] if plan.lora is not None and plan.lora.dtype else width
+        self.code = LayerCode(tape, setting, shape, plan.lora)
+        full = plan.lora is None
+        self.groups = [
+            (layer, [Weights(layer, width, plan.lora, lora_width) for _ in range(min(3, layer.count))])
+            for layer in shape.layers
+        ]
+        self.tables = [Parameter(size, width, trained=full) for size in shape.tables]
+        self.norms = [Parameter(size, width, trained=full) for size in shape.extra_vectors]
+        self.extra = [Parameter(matrix.numel, width, trained=full) for matrix in shape.extra]
+        head = shape.head
+        self.head = self.tables[0] if shape.tied else Parameter(head.out * head.into if head else 0, width, trained=full)
+        self.patch = Parameter(shape.patch.numel, width, trained=full) if shape.patch else None
+        self.counted: list[Storage] = []
+
+    def forward(self) -> Tensor:
+        """The logits of one micro-batch."""
+        tape, shape = self.tape, self.shape
+        hidden = self._embedded()
+        for layer, weights in self.groups:
+            if layer.cross:
+                hidden = self._embedded()
+            hidden = self._layers(layer, weights, hidden)
+        if shape.final_norm and self.norms:
+            hidden = self._final_norm(hidden)
+        if shape.kind in ("encoder", "vision") and shape.labels:
+            hidden = Tensor(hidden.storage, self.setting.batch * shape.hidden, hidden.width, hidden.node)
+        for matrix, weight in zip(shape.extra, self.extra, strict=True):
+            hidden = op.saves_result(
+                tape, op.linear(tape, op.cast(tape, hidden, self.setting.compute), weight, matrix.out, matrix.into)
+            )
+        if shape.head is None:
+            return hidden
+        tape.kind = "logits"
+        hidden = op.cast(tape, hidden, self.setting.compute)
+        logits = op.linear(tape, hidden, self.head, shape.head.out, shape.head.into)
+        del hidden
+        if shape.scales_logits:
+            logits = op.scale(tape, logits)
+        if shape.caps_logits:
+            logits = op.scale(tape, op.saves_result(tape, op.scale(tape, logits)))
+        tape.kind = "activations"
+        return logits
+
+    def _embedded(self) -> Tensor:
+        tape, shape, numel = self.tape, self.shape, self.setting.rows * self.shape.hidden
+        width = self.setting.width
+        sizes = [table.numel for table in self.tables[:3]]
+        size = sizes[0]
+
+        def look_up_back(g: Tensor) -> Gradients:
+            return (tape.new(size, width, "gradients"),)
+
+        hidden = tape.record(tape.new(numel, width), (self.tables[0],), look_up_back)
+        if len(sizes) > 1 and shape.kind != "encoder-decoder":
+            hidden = op.add(tape, hidden, tape.new(numel, width))
+        if shape.scales_embedding:
+            hidden = op.scale(tape, hidden)
+        if shape.embedding_norm and self.norms:
+            hidden = layer_norm(tape, hidden, self.norms[0], shape.hidden, width=4 if self.setting.autocast else 0)
+        return op.dropout(tape, hidden, shape.embedding_dropout)
+
+    def _final_norm(self, hidden: Tensor) -> Tensor:
+        shape, weight = self.shape, self.norms[-1]
+        if shape.norm == "layer":
+            return layer_norm(self.tape, hidden, weight, shape.hidden, width=4 if self.setting.autocast else 0)
+        return rms_norm(self.tape, hidden, weight, shape.hidden, weight_in_fp32=shape.norm == "gemma")
+
+    def _layers(self, layer: Layer, weights: list[Weights], hidden: Tensor) -> Tensor:
+        """Runs first, one in between and last; what the others keep is added as bytes that come and go with the middle one."""
+        others = layer.count - len(weights)
+        for position, one in enumerate(weights):
+            before = dict(self.tape.kinds)
+            old = hidden
+            hidden = self._one(layer, one, hidden)
+            del old
+            if position == 1 and others > 0:
+                hidden = self._skip(layer, one, hidden, before, others)
+        return hidden
+
+    def _skip(self, layer: Layer, weights: Weights, hidden: Tensor, before: dict[str, int], others: int) -> Tensor:
+        """`others` more layers like the one just run: their saved bytes until backward comes here, then their gradients."""
+        tape = self.tape
+        kept = [(kind, size - before.get(kind, 0)) for kind, size in tape.kinds.items() if size > before.get(kind, 0)]
+        held = [Storage(tape, size * others, kind) for kind, size in kept]
+        if not tape.recording or hidden.node is None:
+            return hidden
+        numel, width = hidden.numel, hidden.width
+        counted, gradients = self.counted, self._gradient_bytes(weights) * others
+        accumulating = any(one.grad is not None for one in weights.all())
+
+        def backward(g: Tensor, saved: list[Storage] = held) -> Gradients:
+            saved.clear()
+            if gradients and not accumulating:
+                counted.append(Storage(tape, gradients, "gradients"))
+            return (g,)
+
+        del held
+        return tape.record(Tensor(hidden.storage, numel, width), (hidden,), backward)
+
+    def _gradient_bytes(self, weights: Weights) -> int:
+        total = sum((one.numel * one.width + 511) // 512 * 512 for one in weights.all() if one.trained)
+        return total if self.shards is None else self.shards.gradient_bytes(total)
+
+    def _one(self, layer: Layer, weights: Weights, hidden: Tensor) -> Tensor:
+        run = self.code.run if self.shards is None else self.shards.around(self.code.run)
+        if not self.plan.checkpointing:
+            return run(layer, weights, hidden)
+        return checkpoint(self.tape, lambda x: run(layer, weights, x), hidden)
+
+
+def checkpoint(tape: Tape, run: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Runs without recording and keeps the input; backward runs again with recording, then backward through that."""
+    recording, tape.recording = tape.recording, False
+    out = run(x)
+    tape.recording = recording
+    numel, width = x.numel, x.width
+
+    def backward(g: Tensor, saved: Tensor = x) -> Gradients:
+        received: list[Tensor] = []
+
+        def receive(inner: Tensor) -> Gradients:
+            received.append(inner)
+            return (None,)
+
+        start = tape.record(Tensor(saved.storage, numel, width), (Parameter(0, width),), receive)
+        again = run(start)
+        del start
+        node = again.node
+        del again
+        tape.backward(node, g)
+        return tuple(received) or (None,)
+
+    return tape.record(out, (x,), backward) if x.node is not None else out
+
+
+def lose(tape: Tape, logits: Tensor, kind: Loss) -> Tensor:
+    """The scalar loss of `logits` by cross entropy."""
+    tape.kind = "logits"
+    wide = op.cast(tape, logits, 4) if kind == "upcast" else logits
+    numel, width = wide.numel, wide.width
+    del logits  # the caller holds them until its forward returns
+    if kind == "fused":
+        # The gradient is written over the logits, which are made and dropped in pieces.
+        def written_over(g: Tensor, saved: Tensor = wide) -> Gradients:
+            return (saved,)
+
+        out = tape.record(tape.new(1, 4), (wide,), written_over)
+        tape.kind = "activations"
+        return out
+    log_softmax = tape.new(numel, width)
+    inputs = (wide,)
+    del wide
+
+    def softmax_back(g: Tensor, saved: Tensor = log_softmax) -> Gradients:
+        return (tape.new(numel, width, "logits"),)
+
+    result = tape.record(Tensor(log_softmax.storage, numel, width), inputs, softmax_back)
+    del inputs
+
+    def loss_back(g: Tensor, saved: Tensor = log_softmax) -> Gradients:
+        return (tape.new(numel, width, "logits"),)
+
+    tape.kind = "activations"
+    return tape.record(tape.new(1, 4), (result,), loss_back)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.engine.align import align
 from firstfault.engine.answer import read_answers
@@ -20,6 +20,7 @@ from firstfault.engine.prescribe import prescribe
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from firstfault.engine.match import Walk
     from firstfault.knowledge.schema import Pack
     from firstfault.model.bundle import Bundle
     from firstfault.model.diagnosis import Diagnosis
@@ -27,11 +28,24 @@ if TYPE_CHECKING:
 _NO_ANSWERS: dict[str, str] = {}
 
 
+class Examined(NamedTuple):
+    """The diagnosis, and what it was made of: everything known, and the way through the tree."""
+
+    diagnosis: Diagnosis
+    known: Known
+    walk: Walk
+
+
 def investigate(bundle: Bundle, pack: Pack, answers: Mapping[str, str] = _NO_ANSWERS) -> Diagnosis:
     """What failed first in `bundle`, why, and what to do.
 
     `answers` are facts by name (`--fact`); UsageError if one is wrong.
     """
+    return examine(bundle, pack, answers).diagnosis
+
+
+def examine(bundle: Bundle, pack: Pack, answers: Mapping[str, str] = _NO_ANSWERS) -> Examined:
+    """The same with what the diagnosis was made of."""
     answered = read_answers(answers, pack)
     aligned = with_records(align(bundle))
     attribution = attribute(aligned, pack.causal, suspicion=live_suspicion(aligned))
@@ -42,4 +56,5 @@ def investigate(bundle: Bundle, pack: Pack, answers: Mapping[str, str] = _NO_ANS
     missing = missing_facts(walked, known, pack, blanks)
     finding = walked.finding
     fixes, verifications = prescribe(finding.entry, known, bundle, pack, blanks) if finding else ((), ())
-    return Composer(aligned, attribution, known, walked, pack).compose(missing, fixes, verifications)
+    diagnosis = Composer(aligned, attribution, known, walked, pack).compose(missing, fixes, verifications)
+    return Examined(diagnosis, known, walked)

@@ -9,6 +9,7 @@ Accepted keys of the front matter (unknown keys are errors):
     [[evidence]]  if, says; weight (1 to 4, default 1) or decisive
     [[against]]   if, says; weight or veto
     [[plan]]      if, says; optional decisive: what the plan of a command shows before anything runs
+    [[difference]] `if`, `more`, `less` or `package` (with since, until); says; optional decisive: why one of two runs fails
     [[fix]]       id; optional title, when, for, kind (edit command env), verify, risk
     [[fix.edit]]  family, key, value; optional add
     [[verify]]    id, run, expect
@@ -26,7 +27,7 @@ from firstfault.errors import ExpressionError
 from firstfault.knowledge.entry_body import read_body
 from firstfault.knowledge.expression import parse
 from firstfault.knowledge.problems import Problems
-from firstfault.knowledge.schema import Condition, Entry, EntryBody, FixRule, SettingEdit, VerifyRule
+from firstfault.knowledge.schema import Condition, DifferenceRule, Entry, EntryBody, FixRule, SettingEdit, VerifyRule
 from firstfault.knowledge.toml_table import Document, Table
 
 FENCE = "+++"
@@ -62,7 +63,7 @@ def read_entry(text: str, file: str, problems: Problems) -> tuple[Entry, EntryBo
 
 def _read_front_matter(document: Document, file: str) -> Entry:
     root = document.root()
-    for name in ("requires", "evidence", "against", "plan", "fix"):
+    for name in ("requires", "evidence", "against", "plan", "difference", "fix"):
         root.items(name, dict, "tables")
     verifications = {table.get("id") for table in root.items("verify", dict, "tables")}
     monitor = document.table("monitor", root.mapping("monitor"))
@@ -87,6 +88,7 @@ def _read_front_matter(document: Document, file: str) -> Entry:
         evidence=tuple(_read_condition(table, "evidence") for table in document.tables("evidence")),
         against=tuple(_read_condition(table, "against") for table in document.tables("against")),
         plan=tuple(_read_condition(table, "plan") for table in document.tables("plan")),
+        differences=tuple(_read_difference(table) for table in document.tables("difference")),
         fixes=tuple(_read_fix(table, verifications) for table in document.tables("fix")),
         verify=tuple(_read_verify(table) for table in document.tables("verify")),
         monitor={name: monitor.required_text(name) for name in ("metric", "alert") if monitor.values},
@@ -125,6 +127,29 @@ def _read_condition(table: Table, kind: str) -> Condition:
     )
     table.finish()
     return condition
+
+
+def _read_difference(table: Table) -> DifferenceRule:
+    forms = [name for name in ("if", "more", "less", "package") if name in table.values]
+    if len(forms) != 1:
+        table.note("a difference has one of `if`, `more`, `less` and `package`", forms[0] if forms else "says")
+    if forms == ["package"] and not {"since", "until"} & table.values.keys():
+        table.note("a `package` needs `since` or `until`", "package")
+    condition = table.text("if")
+    _check_condition(table, "if", condition)
+    rule = DifferenceRule(
+        if_=condition,
+        more=table.text("more"),
+        less=table.text("less"),
+        package=table.text("package"),
+        since=table.text("since"),
+        until=table.text("until"),
+        says=table.required_text("says"),
+        decisive=table.flag("decisive"),
+        where=table.where("says"),
+    )
+    table.finish()
+    return rule
 
 
 def _check_condition(table: Table, key: str, text: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from firstfault.knowledge.expression import parse
 from firstfault.knowledge.fact_list import NUMBER_TYPES
-from firstfault.knowledge.lint_conditions import Vocabulary, conditions, plan_conditions, value_fault
+from firstfault.knowledge.lint_conditions import Vocabulary, conditions, difference_conditions, plan_conditions, value_fault
 from firstfault.knowledge.lint_entries import lint_entry, lint_holes, lint_options, texts
 from firstfault.knowledge.lint_issue import LintIssue
 from firstfault.knowledge.lint_roots import CAUSAL_FILE, lint_roots
@@ -102,7 +102,7 @@ def _lint_facts(pack: Pack, vocabulary: Vocabulary) -> Iterator[LintIssue]:
 def _used_names(pack: Pack) -> set[str]:
     used: set[str] = set()
     for entry in pack.entries.values():
-        for _, text in (*conditions(entry), *plan_conditions(entry)):
+        for _, text in (*conditions(entry), *plan_conditions(entry), *difference_conditions(entry)):
             used |= parse(text).names
         says = [condition.says for condition in (*entry.requires, *entry.evidence, *entry.against, *entry.plan)]
         verify = [text for rule in entry.verify for text in (rule.run, rule.expect)]

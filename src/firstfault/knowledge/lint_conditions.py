@@ -42,6 +42,13 @@ def plan_conditions(entry: Entry) -> Iterator[tuple[str, str]]:
         yield condition.where, condition.if_
 
 
+def difference_conditions(entry: Entry) -> Iterator[tuple[str, str]]:
+    """Where and text of what explains that only one of two runs fails; a number that is compared as a condition on it."""
+    for rule in entry.differences:
+        if not rule.package:
+            yield rule.where, rule.if_ or f"{rule.more or rule.less} > 0"
+
+
 def lint_condition(where: str, text: str, vocabulary: Vocabulary) -> Iterator[LintIssue]:
     """What a condition asks that cannot be answered."""
     expression = parse(text)

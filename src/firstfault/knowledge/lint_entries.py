@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from firstfault.knowledge.expression import parse
-from firstfault.knowledge.lint_conditions import Vocabulary, conditions, lint_condition, plan_conditions
+from firstfault.knowledge.lint_conditions import Vocabulary, conditions, difference_conditions, lint_condition, plan_conditions
 from firstfault.knowledge.lint_issue import LintIssue
 from firstfault.knowledge.schema import Entry, EntryBody, EntryTest, FixRule, Pack
 from firstfault.knowledge.template import holes
@@ -29,7 +29,7 @@ _OPTION = lazy_pattern(r"(?<![\w-])--[a-z][a-z0-9-]*")
 def lint_entry(entry: Entry, body: EntryBody, pack: Pack, vocabulary: Vocabulary) -> Iterator[LintIssue]:
     """Everything that one entry lacks or gets wrong."""
     top = f"{entry.source}:1"
-    for where, text in (*conditions(entry), *plan_conditions(entry)):
+    for where, text in (*conditions(entry), *plan_conditions(entry), *difference_conditions(entry)):
         yield from lint_condition(where, text, vocabulary)
     yield from _lint_place(entry, pack, top)
     yield from _lint_decision(entry, pack, top)

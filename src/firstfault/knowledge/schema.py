@@ -166,6 +166,25 @@ class VerifyRule(msgspec.Struct, frozen=True, kw_only=True):
     expect: str
 
 
+class DifferenceRule(msgspec.Struct, frozen=True, kw_only=True):
+    """What may make one of two runs fail by this entry: exactly one of the three forms.
+
+    `if_` is true of the failing side and false of the other; the number `more` is greater, or `less` smaller, on the failing
+    side; the failing side has a version of `package` from `since` on and below `until`, the other has none of these.
+    `decisive`: without it the cause cannot be there.
+    """
+
+    if_: str = ""
+    more: str = ""
+    less: str = ""
+    package: str = ""
+    since: str = ""
+    until: str = ""
+    says: str = ""
+    decisive: bool = False
+    where: str = ""
+
+
 class EntryTest(msgspec.Struct, frozen=True, kw_only=True):
     """A fence under *Tests*: input of a kind, and what the diagnosis must say of it."""
 
@@ -222,6 +241,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     against: tuple[Condition, ...] = ()
     plan: tuple[Condition, ...] = ()
     """When the plan of a command shows it, before anything runs: any one of these that is true makes it a finding."""
+    differences: tuple[DifferenceRule, ...] = ()
+    """What of two runs explains that only one fails by this entry."""
     fixes: tuple[FixRule, ...] = ()
     verify: tuple[VerifyRule, ...] = ()
     monitor: dict[str, str] = {}

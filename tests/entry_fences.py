@@ -8,7 +8,9 @@ from itertools import groupby
 from firstfault.knowledge.pack import body
 from firstfault.knowledge.schema import EntryTest, Pack
 
-FILE_NAMES = {"log": "{}.log", "config": "{}.yaml", "command": "{}.sh", "vitals": "{}.jsonl", "script": "{}.py"}
+FILE_NAMES = {
+    "log": "{}.log", "config": "{}.yaml", "command": "{}.sh", "vitals": "{}.jsonl", "script": "{}.py", "plan": "{}.sh",
+}  # fmt: skip
 
 
 def entry_tests(pack: Pack) -> Iterator[tuple[str, EntryTest, dict[str, str]]]:
@@ -24,7 +26,8 @@ def entry_tests(pack: Pack) -> Iterator[tuple[str, EntryTest, dict[str, str]]]:
                 FILE_NAMES[source.kind].format(name if number == 0 else f"{name}-{number}"): source.text
                 for number, source in enumerate(read)
             }
-            yield f"{entry_id}/{name}", sources[0], files
+            main = next((source for source in sources if source.kind == "plan"), sources[0])
+            yield f"{entry_id}/{name}", main, files
 
 
 def answers_of(pack: Pack, entry_id: str, name: str) -> dict[str, str]:

@@ -9,12 +9,21 @@ import pytest
 from entry_fences import answers_of, entry_tests
 from firstfault.engine.handed_over import shows_run
 from firstfault.engine.investigate import investigate
+from firstfault.engine.plan_findings import with_findings
 from firstfault.ingest.bundle import gather
 from firstfault.knowledge.pack import load_pack
 from firstfault.knowledge.schema import EntryTest
+from firstfault.launch.plan import plan
+from plan_fences import request_of
 
 PACK = load_pack()
-CASES = [pytest.param(test, files, answers_of(PACK, *name.split("/")), id=name) for name, test, files in entry_tests(PACK)]
+TESTS = list(entry_tests(PACK))
+CASES = [
+    pytest.param(test, files, answers_of(PACK, *name.split("/")), id=name)
+    for name, test, files in TESTS
+    if test.kind != "plan"
+]
+PLANS = [pytest.param(test, files, id=name) for name, test, files in TESTS if test.kind == "plan"]
 
 
 @pytest.mark.parametrize(("test", "files", "answers"), CASES)
@@ -38,3 +47,16 @@ def test_fence_says_what_it_must(test: EntryTest, files: dict[str, str], answers
         assert diagnosis.entry == wanted, (test.where, diagnosis.verdict, diagnosis.path)
         if argument:
             assert diagnosis.verdict == argument, test.where
+
+
+@pytest.mark.parametrize(("test", "files"), PLANS)
+def test_plan_finds_what_it_must(test: EntryTest, files: dict[str, str]) -> None:
+    request = request_of(test.text, files)
+    found = with_findings(plan(request), request, PACK).findings
+    wanted, _, verdict = test.expect.partition(":")
+    if wanted == "none":
+        assert not found, test.where
+    else:
+        assert wanted in {finding.entry for finding in found}, (test.where, found)
+        if verdict:
+            assert verdict in {finding.verdict for finding in found if finding.entry == wanted}, test.where

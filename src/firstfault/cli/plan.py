@@ -8,7 +8,7 @@ import click
 
 from firstfault.cli.commands import COMMANDS
 from firstfault.cli.look import look_options
-from firstfault.cli.screen import Color, find_screen, write
+from firstfault.cli.screen import Color, Screen, find_screen, write
 from firstfault.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ MAX_GPUS = 1_024
 @click.option("--gpus", type=click.IntRange(0, MAX_GPUS), metavar="N", help="GPUs of the machine; else nvidia-smi is asked.")
 @click.option("--versions", metavar="NAME=VERSION,...", help="Such as accelerate=1.15.0,torch=2.13.0.")
 @click.option("--python", metavar="INTERPRETER", help="The interpreter of the run, asked for its versions.")
+@click.option("--expect", metavar="TEXT", help='What must come out, such as "4 processes on 1 GPU each, DDP, batch 32".')
+@click.option("--check", is_flag=True, help="Check accelerate and DeepSpeed files, and the script if it is named.")
+@click.option("--patch", is_flag=True, help="Print the changes that end the findings, for git apply.")
 @click.option("--format", "form", type=click.Choice(["terminal", "json"]), default="terminal", help="Default: terminal.")
 @look_options
 def plan(
@@ -31,6 +34,9 @@ def plan(
     gpus: int | None,
     versions: str | None,
     python: str | None,
+    expect: str | None,
+    check: bool,
+    patch: bool,
     form: str,
     width: int | None,
     color: Color,
@@ -38,25 +44,60 @@ def plan(
 ) -> int:
     """Say what COMMAND starts: processes, devices, environment, and where each value comes from. Nothing is started.
 
-    FILE is a shell or batch script instead. Exit code 1: the command stops with an error, or has findings; 3: a fact is
-    missing.
+    FILE is a shell or batch script instead. Exit code 1: the command stops with an error, has findings, or is not what
+    --expect says; 3: a fact is missing.
     """
     from firstfault.cli.survey import installed_versions, survey_machine
-    from firstfault.launch.plan import plan as make_plan
 
-    known = installed_versions(command, python, versions)
-    request = _request(command, survey_machine(gpus), known)
-    made = make_plan(request)
-    if form == "json":
+    machine, known = survey_machine(gpus), installed_versions(command, python, versions)
+    from firstfault.launch.expect import differences, read_expectation
+
+    wishes = read_expectation(expect) if expect is not None else ()
+    made = _check(command, machine, known) if check else _plan(_request(command, machine, known))
+    if patch:
+        from firstfault.render.patch import patch_of
+
+        write(patch_of(fix for finding in made.findings for fix in finding.fix))
+    elif form == "json":
         from firstfault.render.json import to_json
 
         write(to_json(made))
     else:
-        from firstfault.render.plan import render_plan
+        write(_text(made, find_screen(width=width, color=color, ascii_only=ascii_only), check=check))
+    if not wishes:
+        return exit_code(made)
+    unmet = differences(made, wishes)
+    for one in unmet:
+        click.echo(f"expected {one.name} {one.wanted}: {'not known' if one.found is None else f'it is {one.found}'}", err=True)
+    return 1 if any(one.found is not None for one in unmet) else 3 if unmet else 0
 
-        screen = find_screen(width=width, color=color, ascii_only=ascii_only)
-        write(render_plan(made, width=screen.width, color=screen.color, ascii=screen.ascii))
-    return exit_code(made)
+
+def _text(made: Plan, screen: Screen, *, check: bool) -> str:
+    if check:
+        from firstfault.render.plan_findings import render_check as render
+    else:
+        from firstfault.render.plan import render_plan as render
+    return render(made, width=screen.width, color=screen.color, ascii=screen.ascii)
+
+
+def _plan(request: Request) -> Plan:
+    """The plan of the request with its findings."""
+    from firstfault.engine.plan_findings import with_findings
+    from firstfault.knowledge.pack import load_pack
+    from firstfault.launch.plan import plan as make_plan
+
+    return with_findings(make_plan(request), request, load_pack())
+
+
+def _check(paths: tuple[str, ...], machine: Machine, versions: dict[str, str]) -> Plan:
+    """A plan of nothing, with what is wrong with the files."""
+    from firstfault.engine.check_files import check_files
+    from firstfault.knowledge.pack import load_pack
+    from firstfault.launch.request import Request
+    from firstfault.model.plan import Plan
+
+    request = Request(words=(), machine=machine, versions=versions, read=read_file)
+    return Plan(tool="files", gpus=machine.gpus, versions=versions, findings=check_files(paths, request, load_pack()))
 
 
 def exit_code(plan: Plan) -> int:

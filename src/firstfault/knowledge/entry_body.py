@@ -2,9 +2,9 @@
 
 ## headings   those of SECTIONS, in that order; In short, Why it happens, Fix, Verify, Sources and Tests must be there
 ### headings  below Fix, one for each fix id; its fences carry `LANGUAGE [STACK]` (```diff torch)
-## Tests      fences ```KIND NAME expect=WHAT with KIND log, config, command, vitals, script or plan (a command to plan), and WHAT one of an entry id,
-              `id:verdict`, none, undetermined, collateral, missing:<fact>. Fences of one NAME are handed over together;
-              only the first of them carries `expect`.
+## Tests      fences ```KIND NAME expect=WHAT with KIND log, config, command, vitals, script or plan (a command to plan),
+              and WHAT one of an entry id, `id:verdict`, none, undetermined, collateral, missing:<fact>. Fences of one NAME
+              are handed over together; only the first of them carries `expect`.
 """
 
 from __future__ import annotations

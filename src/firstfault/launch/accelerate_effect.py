@@ -151,9 +151,7 @@ def _table_lost(table: str, settled: Settled, start: Start) -> str | None:
     reasons = {
         "fsdp_config": None if arguments.get("use_fsdp") and launcher == "multi_gpu_launcher" else _MODE_OFF[0],
         "deepspeed_config": None if launcher == "deepspeed_launcher" else _MODE_OFF[1],
-        "megatron_lm_config": None
-        if arguments.get("use_megatron_lm") and launcher == "multi_gpu_launcher"
-        else _MODE_OFF[2],
+        "megatron_lm_config": None if arguments.get("use_megatron_lm") and launcher == "multi_gpu_launcher" else _MODE_OFF[2],
         "mpirun_config": None if launcher == "simple_launcher" else "only the CPU path reads it",
         "dynamo_config": "deepspeed_launcher does not hand dynamo on" if launcher == "deepspeed_launcher" else None,
         "parallelism_config": None

@@ -50,19 +50,27 @@ def plan_start(request: Request, depth: int = 0) -> Plan:
 
 
 def _wrapped(request: Request, depth: int) -> Plan:
-    from firstfault.launch.script import launch_of
     from firstfault.launch.worker import complete
-    from firstfault.launch.wrappers import unwrap
 
-    found = unwrap(request.words, request.environment, read=request.read) if depth < MAX_NESTING else ()
-    command = launch_of(found)
-    if command is None:
+    found = behind_wrappers(request) if depth < MAX_NESTING else None
+    if found is None:
         name = request.words[0] if request.words else "nothing"
         note = f"{name} is no launcher that is known here: what it starts is not known"
         return Plan(command=request.words, gpus=request.machine.gpus, notes=(note,))
-    inner = msgspec.structs.replace(request, words=command.words, environment=command.environment)
+    inner, notes = found
     planned = complete(plan_start(inner, depth + 1), inner)
-    return msgspec.structs.replace(planned, notes=(*command.notes, *planned.notes))
+    return msgspec.structs.replace(planned, notes=(*notes, *planned.notes))
+
+
+def behind_wrappers(request: Request) -> tuple[Request, tuple[str, ...]] | None:
+    """The request of the launcher behind the programs that only run it, with what was passed on the way; None without one."""
+    from firstfault.launch.script import launch_of
+    from firstfault.launch.wrappers import unwrap
+
+    command = launch_of(unwrap(request.words, request.environment, read=request.read))
+    if command is None:
+        return None
+    return msgspec.structs.replace(request, words=command.words, environment=command.environment), command.notes
 
 
 def _python(request: Request) -> Plan:

@@ -124,6 +124,7 @@ class PlanFinding(msgspec.Struct, frozen=True, kw_only=True):
     entry: str
     verdict: Verdict
     text: str
+    title: str = ""
     where: str = ""
     fix: tuple[Fix, ...] = ()
 

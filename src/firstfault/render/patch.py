@@ -14,7 +14,12 @@ _TARGET = lazy_pattern(r"^\+\+\+ ([^\t\n]+)", re.MULTILINE)
 
 def to_patch(diagnosis: Diagnosis) -> str:
     """The unified diffs of all fixes that apply, one a file; empty if none applies."""
-    return "".join(fix.text if fix.text.endswith("\n") else f"{fix.text}\n" for fix in _one_a_file(diagnosis.fix))
+    return patch_of(diagnosis.fix)
+
+
+def patch_of(fixes: Iterable[Fix]) -> str:
+    """The unified diffs of those fixes that apply, one a file; empty if none applies."""
+    return "".join(fix.text if fix.text.endswith("\n") else f"{fix.text}\n" for fix in _one_a_file(fixes))
 
 
 def left_out(diagnosis: Diagnosis) -> list[Fix]:

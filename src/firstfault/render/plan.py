@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from firstfault.model.plan import NoEffect, Origin, Plan, Process
 from firstfault.render.layout import Canvas, cells, cut, fold
+from firstfault.render.plan_findings import write_findings
 from firstfault.render.style import Look, Role
 
 MAX_PROCESSES = 8
@@ -137,7 +138,9 @@ def _variants(canvas: Canvas, plan: Plan) -> None:
     for count, variant in plan.variants.items():
         text = f"stops with {variant.error.type}: {variant.error.message}" if variant.error else _start(variant)
         extra = _consequence(variant)
-        canvas.labelled(f"{count} GPU{'' if count == 1 else 's'}", f"{text}; {extra}" if extra else text, column=_LABEL)
+        found = ", ".join(finding.entry for finding in variant.findings)
+        parts = [part for part in (text, extra, f"findings: {found}" if found else "") if part]
+        canvas.labelled(f"{count} GPU{'' if count == 1 else 's'}", "; ".join(parts), column=_LABEL)
 
 
 def _values(canvas: Canvas, origins: Sequence[Origin], lost: Sequence[NoEffect]) -> None:
@@ -193,12 +196,7 @@ def _grouped(lost: Sequence[NoEffect]) -> list[tuple[str, str, str]]:
 def _said(canvas: Canvas, plan: Plan) -> None:
     """Findings, and what the launcher itself says."""
     if plan.findings:
-        canvas.heading("WARNINGS")
-        for finding in plan.findings:
-            canvas.prose(f"{finding.entry}  {finding.text}", hanging=4)
-            for fix in finding.fix:
-                canvas.prose(fix.title, indent=4)
-                canvas.code([(line, "") for line in fix.text.splitlines()], indent=6)
+        write_findings(canvas, plan.findings)
     messages = [*plan.warnings, *plan.log]
     if messages:
         canvas.heading("THE LAUNCHER WILL SAY")

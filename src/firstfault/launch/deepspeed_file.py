@@ -1,0 +1,68 @@
+"""What a DeepSpeed file shows before anything runs: its batch numbers, values that nobody fills in, keys that nobody reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from firstfault.launch.spelling import nearest
+from firstfault.model.fact import Fact, Setting
+
+if TYPE_CHECKING:
+    from firstfault.model.bundle import SourceReport
+    from firstfault.model.fact import FactValue
+
+_TOTAL, _MICRO, _STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
+# Top-level keys that DeepSpeed 0.18.2 reads (runtime/config.py and the configurations that it builds).
+KEYS = frozenset(
+    {
+        _TOTAL, _MICRO, _STEPS, "steps_per_print", "gradient_clipping", "prescale_gradients", "gradient_predivide_factor",
+        "communication_data_type", "seq_parallel_communication_data_type", "sparse_gradients", "dump_state", "fp16", "bf16",
+        "bfloat16", "amp", "zero_optimization", "zero_allow_untested_optimizer", "zero_force_ds_cpu_optimizer", "optimizer",
+        "scheduler", "activation_checkpointing", "wall_clock_breakdown", "memory_breakdown", "flops_profiler", "comms_logger",
+        "tensorboard", "wandb", "csv_monitor", "comet", "autotuning", "elasticity", "data_efficiency", "curriculum_learning",
+        "data_types", "compression_training", "sparse_attention", "aio", "checkpoint", "dataloader_drop_last", "nebula",
+        "pipeline", "use_data_before_expert_parallelism", "hybrid_engine", "eigenvalue", "progressive_layer_drop",
+        "disable_allgather", "timers", "compile", "tensor_parallel", "weight_quantization", "monitor_config",
+        "graph_harvesting",        "torch_autocast", "zenflow", "gradient_accumulation_dtype",
+    }
+)  # fmt: skip
+
+
+def file_facts(report: SourceReport, world_size: int | None, framework: str | None) -> Iterator[Fact]:
+    """Facts of one DeepSpeed file in a run of so many processes, whose loop is that of `framework` (None: not known)."""
+    settings = {setting.key: setting for setting in report.settings}
+    yield from _batch(settings, world_size)
+    unfilled = [setting for setting in settings.values() if setting.value == "auto"]
+    if unfilled and framework in ("torch", "lightning"):
+        names = ", ".join(setting.key for setting in unfilled[:6])
+        yield _fact("plan.auto_unfilled", names, unfilled[:6])
+    top = {key.partition(".")[0]: setting for key, setting in settings.items()}
+    wrong = {key: near for key in top if key not in KEYS and (near := nearest(key, KEYS)) is not None}
+    if wrong:
+        listed = ", ".join(f"{key} (near {near})" for key, near in wrong.items())
+        yield _fact("plan.deepspeed_keys_misspelt", listed, [top[key] for key in wrong])
+
+
+def _batch(settings: Mapping[str, Setting], world_size: int | None) -> Iterator[Fact]:
+    """The total of the file, and what its factors make of the processes; without a number of them, what they can make."""
+    total, micro, steps = (_number(settings.get(key)) for key in (_TOTAL, _MICRO, _STEPS))
+    shown = [settings[key] for key in (_TOTAL, _MICRO, _STEPS) if key in settings]
+    if total is None or micro is None:
+        return
+    factors = micro * (1 if steps is None else steps)
+    yield _fact("plan.batch_total", total, shown)
+    if world_size is not None and steps is not None:
+        yield _fact("plan.batch_product", factors * world_size, shown)
+        yield _fact("plan.batch_world", world_size, shown)
+    elif factors and total % factors:
+        yield _fact("plan.batch_indivisible", factors, shown)
+
+
+def _number(setting: Setting | None) -> int | None:
+    value = setting.value if setting is not None else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _fact(name: str, value: FactValue, shown: list[Setting]) -> Fact:
+    return Fact(name=name, value=value, origin="DeepSpeed file", spans=tuple(one.span for one in shown), basis="derived")

@@ -13,6 +13,8 @@ from firstfault.memory.step import Model, lose
 from firstfault.memory.tape import Parameter, Storage, Tape, Tensor
 from firstfault.model.forecast import FirstOom, Forecast
 
+PLAIN_SOFTMAX = frozenset({"gpt2", "bert", "roberta", "xlm-roberta", "distilbert", "vit"})
+"""Families whose own attention takes the softmax in the type of the model; the others take it in fp32."""
 Groups = list[tuple[int, Parameter, bool]]
 QUANTIZED = {"int8": 1.0, "nf4": 0.5 + 4 / 64, "nf4-double": 0.5 + 1 / 64 + 4 / (64 * 256)}
 """Bytes an element of a quantized matrix, with the scales of blocks of 64."""
@@ -53,7 +55,13 @@ class Step:
         self.width = compute if fsdp else weights
         tokens = shape.tokens or plan.seq_len
         self.setting = Setting(
-            batch=plan.micro_batch, seq=tokens, width=self.width, compute=compute, attention=plan.attention, padded=plan.padded
+            upcasts_softmax=shape.family not in PLAIN_SOFTMAX,
+            batch=plan.micro_batch,
+            seq=tokens,
+            width=self.width,
+            compute=compute,
+            attention=plan.attention,
+            padded=plan.padded,
         )
         reduce = DTYPE_BYTES[parallel.reduce_dtype] if parallel.reduce_dtype else self.width
         shards = sharding.LayerShards(self.tape, parallel, compute=compute, reduce=reduce) if fsdp else None

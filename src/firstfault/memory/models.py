@@ -24,7 +24,9 @@ def find_model(name: str) -> tuple[str, dict[str, Any]]:
     for full, config in known.items():
         if wanted in (plain(full), plain(full.rpartition("/")[2])):
             return full, config
-    close = [full for full in known if wanted and wanted in plain(full)]
+    words = set(name.lower().replace("_", "-").split("/")[-1].split("-"))
+    close = [full for full in known if words <= set(full.lower().partition("/")[2].replace("_", "-").split("-"))]
+    close = close or [full for full in known if wanted and wanted in plain(full)]
     if len(close) == 1:
         return close[0], known[close[0]]
     some = ", ".join(sorted(close or known)[:8])

@@ -80,6 +80,9 @@ class Model:
             hidden = op.scale(tape, hidden)
         if shape.embedding_norm and self.norms:
             hidden = layer_norm(tape, hidden, self.norms[0], shape.hidden, width=4 if self.setting.autocast else 0)
+        if self.plan.lora is not None and self.plan.checkpointing:
+            # transformers lets the embeddings' output require a gradient, or nothing inside a checkpoint would get one.
+            hidden = tape.record(hidden, (Parameter(0, width),), lambda g: (None,))
         return op.dropout(tape, hidden, shape.embedding_dropout)
 
     def _final_norm(self, hidden: Tensor) -> Tensor:
@@ -109,10 +112,12 @@ class Model:
             return hidden
         numel, width = hidden.numel, hidden.width
         counted, gradients = self.counted, self._gradient_bytes(weights) * others
+        keeps_graph = self.plan.keeps_graphs
         accumulating = any(one.grad is not None for one in weights.all())
 
         def backward(g: Tensor, saved: list[Storage] = held) -> Gradients:
-            saved.clear()
+            if not keeps_graph:
+                saved.clear()
             if gradients and not accumulating:
                 counted.append(Storage(tape, gradients, "gradients"))
             return (g,)

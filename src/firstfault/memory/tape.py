@@ -47,10 +47,10 @@ class Tensor:
 class Parameter:
     """A weight: its elements, their width and that of the gradient, whether it is trained, the gradient once there is one.
 
-    The weight itself is counted by who loads it. `sink`, where given, takes gradients away (a bucket, a shard).
+    The weight itself is counted by who loads it. `casts` is its copy in the type of autocast.
     """
 
-    __slots__ = ("casts", "grad", "numel", "sink", "trained", "width")
+    __slots__ = ("casts", "grad", "numel", "trained", "uses", "waiting", "width")
 
     def __init__(self, numel: int, width: int, *, trained: bool = True) -> None:
         self.numel = numel
@@ -58,15 +58,26 @@ class Parameter:
         self.trained = trained
         self.grad: Storage | None = None
         self.casts: Tensor | None = None
-        self.sink: Callable[[Parameter], None] | None = None
+        self.uses = 0
+        self.waiting: Tensor | None = None
+
+    def receive(self, tape: Tape, gradient: Tensor | None) -> None:
+        """One of the gradients of this backward; a weight that is used twice waits for both, whose sum is a third tensor."""
+        self.uses -= 1
+        if self.waiting is not None and gradient is not None:
+            summed = tape.new(self.numel, self.width, "gradients")
+            self.waiting, gradient = summed, None
+        elif gradient is not None:
+            self.waiting = gradient
+        if self.uses <= 0 and self.waiting is not None:
+            whole, self.waiting = self.waiting, None
+            self.accumulate(whole)
 
     def accumulate(self, gradient: Tensor) -> None:
-        """The first gradient is taken as it is, a later one is added in place."""
+        """The first gradient is taken as it is, that of a later micro-batch is added in place."""
         if self.grad is None and gradient.storage is not None:
             self.grad = gradient.storage
             gradient.storage.tape.rename(gradient.storage, "gradients")
-        if self.sink is not None:
-            self.sink(self)
 
 
 class Node:
@@ -168,8 +179,7 @@ class Tape:
             for position, edge in enumerate(node.edges):
                 made, outgoing[position] = outgoing[position], None
                 if isinstance(edge, Parameter):
-                    if made is not None:
-                        edge.accumulate(made)
+                    edge.receive(self, made)
                 elif edge is not None:
                     # A second gradient is added to the first in place.
                     if made is not None and edge not in waiting:
@@ -182,12 +192,14 @@ class Tape:
 
 def _count_uses(root: Node) -> None:
     """Sets in every node below `root` how many gradients it waits for."""
-    seen = {root}
+    seen: set[Node | Parameter] = {root}
     stack = [root]
-    root.uses = 0
     while stack:
         for edge in stack.pop().edges:
-            if isinstance(edge, Node):
+            if isinstance(edge, Parameter):
+                edge.uses = edge.uses + 1 if edge in seen else 1
+                seen.add(edge)
+            elif edge is not None:
                 if edge in seen:
                     edge.uses += 1
                 else:

@@ -31,7 +31,7 @@ class SideValue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is not alike on both sides. `id` is unique; explanations name it. `note` says by how much, if it is a number."""
+    """One thing that is not alike on both sides. `id` is unique; explanations name it. `note` says by how much."""
 
     id: str
     topic: Topic
@@ -79,9 +79,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Two sides held against each other.
 
-    `verdict` is that of the best explanation; `undetermined` where a side fails and nothing that differs is known to lead to
-    it; `no_failure` where neither side fails, or both fail alike: then nothing that differs matters. `unknown` holds what was read
-    on one side only, `equal` the number of things that are alike. `alike` are findings that both sides have.
+    `verdict` is that of the best explanation; `undetermined` where a side fails and nothing that differs is known to lead
+    to it; `no_failure` where neither side fails, or both fail alike: then nothing that differs matters. `unknown` holds what
+    was read on one side only, `equal` the number of things that are alike. `alike` are sentences on what both sides have.
     """
 
     schema: str = COMPARISON_SCHEMA

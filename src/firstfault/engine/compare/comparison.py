@@ -1,0 +1,214 @@
+"""Two sides compared: rows, then reasons, then the verdict in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from firstfault.engine.compare.curves import curve_rows
+from firstfault.engine.compare.explain import Reasons, fell_short, reasons
+from firstfault.engine.compare.facts import fact_rows
+from firstfault.engine.compare.plans import essence, plan_rows
+from firstfault.engine.compare.rows import Rows
+from firstfault.engine.compare.settings import setting_rows
+from firstfault.engine.compare.side import Side
+from firstfault.engine.compare.training import training_reasons
+from firstfault.knowledge.schema import Pack
+from firstfault.model.comparison import Comparison, Difference, Explanation, SideName
+from firstfault.model.diagnosis import Verdict
+from firstfault.model.plan import UnknownFact
+
+MAX_MISSING = 3
+_BAD = frozenset({"fails", "stops", "goes_wrong"})
+_RANKING: tuple[Verdict, ...] = ("established", "likely", "undetermined")
+_ASKED: dict[str, tuple[str, str]] = {
+    "learning_rate": ("the learning rate of both runs", "grep -n -i -E 'learning_rate|--lr' <your script and configuration>"),
+    "seed": ("the seed of both runs", "grep -n -i seed <your script and configuration>"),
+}
+_VISIBLE = (
+    "launch.visible_gpus",
+    "With the same visible GPUs both start the same program: if one works and the other does not, they did not see the same "
+    "GPUs.",
+    'echo "$CUDA_VISIBLE_DEVICES"; python -c "import torch; print(torch.cuda.device_count())"   # where each of them runs',
+)
+_TOPICS = ("plan", "batch", "version", "configuration", "argument", "environment", "machine", "memory", "progress")
+
+
+def compare(a: Side, b: Side, pack: Pack, *, elapsed_s: float = 0.0) -> Comparison:
+    """What differs between `a` and `b`, and what of it explains that they end otherwise."""
+    rows = Rows()
+    if a.plan is not None and b.plan is not None:
+        plan_rows(a.plan, b.plan, rows)
+    fact_rows(a, b, pack, rows)
+    setting_rows(a, b, rows)
+    parting = curve_rows(a.curve, b.curve, rows)
+    found = _reasons(a, b, pack)
+    trained, wanted = training_reasons(a, b, parting) if not _one_is_bad(a, b) else ((), ())
+    explanations = _named(tuple(sorted((*found.explanations, *trained), key=_rank)), rows.differences)
+    verdict = _verdict(a, b, explanations, differs=parting is not None)
+    missing = _missing(a, b, (*found.unknown, *wanted), pack) if verdict == "undetermined" else ()
+    return Comparison(
+        a=a.subject,
+        b=b.subject,
+        verdict=verdict,
+        summary=_summary(a, b, verdict, explanations, rows, parting is not None),
+        explanations=explanations,
+        alike=_alike(a, b, found),
+        differences=_sorted(rows.differences, explanations),
+        unknown=_sorted(rows.unknown, ()),
+        equal=sum(rows.equal.values()),
+        equal_by_topic=dict(rows.equal),
+        missing=missing,
+        notes=_notes(a, b),
+        elapsed_s=elapsed_s,
+    )
+
+
+def _is_bad(side: Side) -> bool:
+    return side.subject.ending in _BAD
+
+
+def _one_is_bad(a: Side, b: Side) -> bool:
+    return _is_bad(a) or _is_bad(b)
+
+
+def _fail_alike(a: Side, b: Side) -> bool:
+    """True if both end badly by the same entry, or by the same error of the launcher."""
+    if not (_is_bad(a) and _is_bad(b)) or a.subject.ending != b.subject.ending:
+        return False
+    if a.subject.ending == "stops":
+        return a.subject.cause == b.subject.cause
+    return a.subject.entry == b.subject.entry and a.subject.entry is not None
+
+
+def _reasons(a: Side, b: Side, pack: Pack) -> Reasons:
+    if _fail_alike(a, b):
+        return Reasons()
+    pairs: list[tuple[Side, Side, SideName]] = [(b, a, "b"), (a, b, "a")]
+    parts = [reasons(failing, other, name, pack) for failing, other, name in pairs if _is_bad(failing)]
+    return Reasons(
+        explanations=tuple(one for part in parts for one in part.explanations),
+        unknown=tuple(dict.fromkeys(name for part in parts for name in part.unknown)),
+        alike=tuple(dict.fromkeys(text for part in parts for text in part.alike)),
+    )
+
+
+def _rank(explanation: Explanation) -> int:
+    return _RANKING.index(explanation.verdict)
+
+
+def _named(explanations: tuple[Explanation, ...], rows: Sequence[Difference]) -> tuple[Explanation, ...]:
+    """The explanations with the rows that show them: a fact of a plan stands in the row of the plan."""
+    from msgspec.structs import replace
+
+    ids = {row.id: row.id for row in rows}
+    for row in rows:
+        ids.setdefault(_fact_of(row.id), row.id)
+    made = []
+    for one in explanations:
+        shown = dict.fromkeys(ids[name] for name in one.differences if name in ids)
+        made.append(replace(one, differences=tuple(shown)))
+    return tuple(made)
+
+
+_ROW_FACTS = {
+    "plan.visible": "launch.visible_gpus",
+    "plan.nproc_per_node": "launch.processes",
+    "plan.tool": "launch.starter",
+    "plan.n_gpu": "trainer.n_gpu",
+    "plan.wraps_in_DataParallel": "trainer.uses_dataparallel",
+    "plan.world_size": "run.world_size",
+    "arguments.learning_rate": "learning_rate",
+    "arguments.--learning_rate": "learning_rate",
+}
+
+
+def _fact_of(row: str) -> str:
+    return _ROW_FACTS.get(row, row)
+
+
+def _verdict(a: Side, b: Side, explanations: Sequence[Explanation], *, differs: bool) -> Verdict:
+    if explanations:
+        return explanations[0].verdict
+    if _fail_alike(a, b):
+        return "no_failure"
+    if _one_is_bad(a, b) or differs:
+        return "undetermined"
+    return "no_failure"
+
+
+def _missing(a: Side, b: Side, names: Sequence[str], pack: Pack) -> tuple[UnknownFact, ...]:
+    """What to ask: the facts on which the failure rests and the other side does not show, else what the diagnosis asks for."""
+    asked = [fact for name in names if (fact := _ask(name, pack)) is not None]
+    for side in (b, a):
+        if not asked and _is_bad(side) and side.examined is not None:
+            asked += [
+                UnknownFact(fact=one.fact, why=one.why, command=one.command) for one in side.examined.diagnosis.missing[:1]
+            ]
+    if not asked and a.plan is not None and b.plan is not None and _same_program(a, b):
+        asked.append(UnknownFact(fact=_VISIBLE[0], why=_VISIBLE[1], command=_VISIBLE[2]))
+    return tuple(asked[:MAX_MISSING])
+
+
+def _ask(name: str, pack: Pack) -> UnknownFact | None:
+    if name.startswith("package."):
+        package = name.removeprefix("package.")
+        return UnknownFact(
+            fact=name,
+            why=f"The failure depends on the version of {package}, which one side does not show.",
+            command=f"pip freeze | grep -i '^{package}=='   # in the environment of each run",
+        )
+    if name in _ASKED:
+        why, command = _ASKED[name]
+        return UnknownFact(fact=name, why=f"It would decide: {why}.", command=command)
+    spec = pack.facts.get(name)
+    return None if spec is None else UnknownFact(fact=name, why=f"{spec.ask} One side does not show it.", command=spec.obtain)
+
+
+def _same_program(a: Side, b: Side) -> bool:
+    """True if the processes of both plans are the same to the training code, with GPUs that they assume to be the same."""
+    if a.plan is None or b.plan is None:
+        return False
+    own = essence(a.plan)
+    return own is not None and own == essence(b.plan) and (a.plan.gpus or 0) > 1
+
+
+def _summary(a: Side, b: Side, verdict: Verdict, explanations: Sequence[Explanation], rows: Rows, differs: bool) -> str:
+    count = len(rows.differences)
+    things = "1 thing that was read differs" if count == 1 else f"{count} things that were read differ"
+    if explanations:
+        return explanations[0].title or explanations[0].text
+    if _fail_alike(a, b):
+        return f"Both fail alike: {a.subject.title or a.subject.cause}. Nothing that differs matters to that."
+    if _is_bad(a) and _is_bad(b):
+        return f"Both fail, each in its own way, and none of the {count} differences is known to lead to either."
+    if _one_is_bad(a, b):
+        name = "B" if _is_bad(b) else "A"
+        known = "nothing that was read differs" if not count else f"{things}, none of it known to lead to this failure"
+        return f"Only {name} fails, and {known}."
+    if differs:
+        return f"The losses part, and what would explain it was not read. {things[:1].upper()}{things[1:]}."
+    if not count:
+        return "Nothing that was read differs."
+    if _same_program(a, b):
+        return "Both start the same program: the processes, their devices and the batch are alike."
+    return f"{things[:1].upper()}{things[1:]}; no failure shows on either side."
+
+
+def _alike(a: Side, b: Side, found: Reasons) -> tuple[str, ...]:
+    """Causes that stand on both sides: they explain no difference."""
+    own = {finding.entry: finding for finding in a.plan.findings} if a.plan is not None else {}
+    shared = [own[finding.entry].title for finding in (b.plan.findings if b.plan is not None else ()) if finding.entry in own]
+    return tuple(dict.fromkeys((*found.alike, *shared)))
+
+
+def _sorted(rows: Sequence[Difference], explanations: Sequence[Explanation]) -> tuple[Difference, ...]:
+    first = {name for one in explanations for name in one.differences}
+    return tuple(sorted(rows, key=lambda row: (row.id not in first, _TOPICS.index(row.topic))))
+
+
+def _notes(a: Side, b: Side) -> tuple[str, ...]:
+    notes = [f"{letter}: {note}" for letter, side in (("A", a), ("B", b)) for note in side.notes[:8]]
+    for failing, other, letter in ((b, a, "A"), (a, b, "B")):
+        if _is_bad(failing) and other.subject.ending == "ends_well" and fell_short(other, failing):
+            notes.insert(0, f"{letter} was not seen to reach the step at which the other side failed")
+    return tuple(dict.fromkeys(notes))

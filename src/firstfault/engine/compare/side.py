@@ -1,0 +1,159 @@
+"""One side of a comparison: a command with its plan, or a run with its diagnosis, its settings and its curve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from firstfault.engine.investigate import Examined, examine
+from firstfault.engine.lookup import Known
+from firstfault.engine.plan_findings import PlanKnown, findings, said_by
+from firstfault.ingest.curve import Curve
+from firstfault.ingest.plan_files import files_of
+from firstfault.knowledge.schema import Pack
+from firstfault.launch.plan import plan as make_plan
+from firstfault.launch.plan_facts import facts_of_plan
+from firstfault.launch.request import Machine, Request
+from firstfault.launch.script import launch_of, read_script
+from firstfault.launch.values import Given
+from firstfault.launch.view import Launch, basename, launches
+from firstfault.model.bundle import Bundle
+from firstfault.model.comparison import Ending, Subject
+from firstfault.model.fact import FactSet, Setting
+from firstfault.model.plan import Plan
+
+_PLANNED_PACKAGES = ("accelerate", "torch", "transformers", "deepspeed")
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one side. `known` answers the conditions of entries, `facts` are its facts.
+
+    `examined` is the diagnosis of a run and the way to it. `settings` were read in its files; `environment` are the variables
+    of a command. `kinds` are those of the sources.
+    """
+
+    subject: Subject
+    known: Known | PlanKnown
+    examined: Examined | None = None
+    facts: FactSet
+    plan: Plan | None = None
+    settings: tuple[Setting, ...] = ()
+    environment: dict[str, Given] | None = None
+    kinds: frozenset[str] = frozenset()
+    curve: Curve = Curve()
+    notes: tuple[str, ...] = ()
+
+
+def side_of_command(name: str, request: Request, pack: Pack, *, told: bool = False) -> Side:
+    """The side of a command, from its plan; `told` if the reader says that it fails."""
+    plan = make_plan(request)
+    plan = msgspec.structs.replace(plan, findings=findings(plan, request, pack))
+    facts = facts_of_plan(plan, request)
+    reports = files_of(plan, request.read)
+    first = plan.findings[0] if plan.findings else None
+    stop = plan.error or (plan.rank0.error if plan.rank0 else None)
+    ending: Ending = "stops" if stop else "goes_wrong" if first else "not_seen"
+    subject = Subject(
+        name=name,
+        kind="command",
+        ending="fails" if told and not stop else ending,
+        told=told,
+        entry=first.entry if first else None,
+        title=first.title if first else "",
+        verdict=first.verdict if first else None,
+        cause=f"{stop.type}: {stop.message}" if stop else first.text if first else "",
+        command=" ".join(plan.command),
+        files=len(reports),
+        lines=sum(report.source.lines for report in reports),
+    )
+    return Side(
+        subject=subject,
+        known=PlanKnown(facts, said_by(plan), pack),
+        facts=facts,
+        plan=plan,
+        settings=tuple(setting for report in reports for setting in report.settings),
+        environment=dict(request.environment),
+        kinds=frozenset(report.source.kind for report in reports),
+        notes=tuple(plan.notes),
+    )
+
+
+def side_of_run(name: str, bundle: Bundle, curve: Curve, pack: Pack, *, told: bool = False) -> Side:
+    """The side of a run, from its diagnosis."""
+    examined = examine(bundle, pack)
+    diagnosis = examined.diagnosis
+    settings = tuple(setting for report in bundle.reports for setting in report.settings)
+    command = examined.known.facts.value("launch.command")
+    subject = Subject(
+        name=name,
+        kind="run",
+        ending="fails" if told else _ending(examined),
+        told=told,
+        entry=diagnosis.entry,
+        title=diagnosis.title,
+        verdict=diagnosis.verdict,
+        cause=diagnosis.cause,
+        command=str(command) if command else "",
+        files=len({report.source.path for report in bundle.reports}),
+        lines=sum(report.source.lines for report in bundle.reports),
+    )
+    return Side(
+        subject=subject,
+        known=examined.known,
+        examined=examined,
+        facts=examined.known.facts,
+        plan=_plan_of(bundle, settings),
+        settings=settings,
+        kinds=frozenset(report.source.kind for report in bundle.reports),
+        curve=curve,
+        notes=diagnosis.notes,
+    )
+
+
+def _ending(examined: Examined) -> Ending:
+    diagnosis = examined.diagnosis
+    if diagnosis.verdict == "no_failure":
+        return "ends_well"
+    sure = diagnosis.verdict in ("established", "likely")
+    return "fails" if sure or diagnosis.initiating is not None or diagnosis.entry is not None else "not_seen"
+
+
+def _plan_of(bundle: Bundle, settings: Sequence[Setting]) -> Plan | None:
+    """The plan of the one command of a run, if everything that it reads was handed over too."""
+    found = launches(settings, None)
+    if len(found) != 1 or found[0].elided:
+        return None
+    request = _request(found[0], bundle, settings)
+    if request is None:
+        return None
+    plan = make_plan(request)
+    file = next((origin for origin in plan.origins if origin.name == "config_file"), None)
+    unread = plan.tool == "accelerate" and (file is None or file.value is None)
+    return None if unread or plan.error is not None or plan.tool is None else plan
+
+
+def _request(launch: Launch, bundle: Bundle, settings: Sequence[Setting]) -> Request | None:
+    texts = {basename(report.source.path): report.text for report in bundle.reports if report.text is not None}
+    environment = {
+        key: Given(str(setting.value), "variable", str(setting.span))
+        for key, setting in launch.environment.items()
+        if setting.value is not None
+    }
+
+    def read(path: str) -> str | None:
+        return texts.get(basename(path))
+
+    found = launch_of(read_script(launch.launcher.text, name="", environment=environment, read=read))
+    if found is None:
+        return None
+    packages = {setting.key: str(setting.value) for setting in settings if setting.family == "package"}
+    counts = {setting.value for setting in settings if (setting.family, setting.key) == ("environment", "gpu.count")}
+    count = counts.pop() if len(counts) == 1 else None
+    return Request(
+        words=found.words,
+        environment=dict(found.environment),
+        machine=Machine(gpus=count if isinstance(count, int) else None),
+        versions={name: packages[name] for name in _PLANNED_PACKAGES if name in packages},
+        read=read,
+    )

@@ -51,3 +51,4 @@ def bench(session: nox.Session) -> None:
     session.run("python", "bench/plan_cost.py")
     session.run("python", "bench/scan.py", *session.posargs)
     session.run("python", "bench/robustness.py")
+    session.run("python", "bench/attribution.py", "--renamed")

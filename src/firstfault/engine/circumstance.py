@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from firstfault.engine.account import Account
 from firstfault.engine.align import Aligned
 from firstfault.engine.classes import Fault
+from firstfault.engine.log_place import place_of_log
 from firstfault.engine.recovery import is_finish
 from firstfault.engine.wording import listed, subject
 from firstfault.units import format_duration
 
+MAX_PLACES = 2
 _OWN = 6
 """From this weight on, a fault is worth a sentence of its own."""
 _LOST = frozenset({"peer_lost", "collective_timeout", "store_timeout", "nccl_error"})
@@ -26,6 +28,7 @@ def circumstances(attempt: int | None, accounts: Mapping[int | None, Account], a
         *_after_work(account, aligned),
         *_echoes(account, aligned),
         *_killed_by_launcher(account),
+        *_not_handed_over(account, aligned),
     )
 
 
@@ -118,6 +121,14 @@ def _killed_by_launcher(account: Account) -> Iterator[str]:
     )
     if killed:
         yield f"The launcher itself killed {listed(killed)} (SIGKILL), which had not ended on SIGTERM: no OOM killer did."
+
+
+def _not_handed_over(account: Account, aligned: Aligned) -> Iterator[str]:
+    """Where the logs of suspects lie of which nothing was handed over."""
+    absent = [rank for rank in account.suspects if rank not in aligned.ranks][:MAX_PLACES]
+    for rank in absent:
+        if place := place_of_log(rank, aligned):
+            yield f"What rank {rank} printed was not handed over; look at {place}."
 
 
 def _same_shape(a: Account, b: Account) -> bool:

@@ -9,13 +9,11 @@ import click
 from firstfault.cli.commands import COMMANDS
 from firstfault.cli.look import look_options
 from firstfault.cli.screen import Color, Screen, find_screen, write
-from firstfault.errors import UsageError
 
 if TYPE_CHECKING:
     from firstfault.launch.request import Machine, Request
     from firstfault.model.plan import Plan
 
-MAX_FILE_BYTES = 1 << 20
 MAX_GPUS = 1_024
 
 
@@ -47,13 +45,14 @@ def plan(
     FILE is a shell or batch script instead. Exit code 1: the command stops with an error, has findings, or is not what
     --expect says; 3: a fact is missing.
     """
+    from firstfault.cli.request import request_of
     from firstfault.cli.survey import installed_versions, survey_machine
 
     machine, known = survey_machine(gpus), installed_versions(command, python, versions)
     from firstfault.launch.expect import differences, read_expectation
 
     wishes = read_expectation(expect) if expect is not None else ()
-    made = _check(command, machine, known) if check else _plan(_request(command, machine, known))
+    made = _check(command, machine, known) if check else _plan(request_of(command, machine, known))
     if patch:
         from firstfault.render.patch import patch_of
 
@@ -91,6 +90,7 @@ def _plan(request: Request) -> Plan:
 
 def _check(paths: tuple[str, ...], machine: Machine, versions: dict[str, str]) -> Plan:
     """A plan of nothing, with what is wrong with the files."""
+    from firstfault.cli.request import read_file
     from firstfault.engine.check_files import check_files
     from firstfault.knowledge.pack import load_pack
     from firstfault.launch.request import Request
@@ -105,44 +105,3 @@ def exit_code(plan: Plan) -> int:
     if plan.error is not None or plan.findings or (plan.rank0 is not None and plan.rank0.error is not None):
         return 1
     return 3 if plan.unknown or plan.tool is None else 0
-
-
-def _request(command: tuple[str, ...], machine: Machine, versions: dict[str, str]) -> Request:
-    """The request of the words, or of the script that they name."""
-    import os
-
-    from firstfault.launch.request import Request
-    from firstfault.launch.values import Given
-
-    words, notes = command, tuple[str, ...]()
-    environment = {name: Given(value, "variable", name) for name, value in os.environ.items()}
-    text = read_file(command[0]) if len(command) == 1 else None
-    if text is not None:
-        from firstfault.launch.script import launch_of, read_script
-
-        found = launch_of(read_script(text, name=command[0], environment=environment, read=read_file))
-        if found is None:
-            raise UsageError(f"{command[0]} starts no training", hint="Give the command itself: firstfault plan -- COMMAND...")
-        words, environment = found.words, dict(found.environment)
-        passed = f", behind {', '.join(found.wrappers)}" if found.wrappers else ""
-        notes = (f"the command of {found.where}{passed}", *found.notes)
-    home = os.path.expanduser("~")  # noqa: PTH111 - pathlib costs a fifth of the cold start
-    return Request(
-        words=words,
-        environment=environment,
-        machine=machine,
-        versions=versions,
-        read=read_file,
-        home=home,
-        directory=os.getcwd(),  # noqa: PTH109
-        notes=notes,
-    )
-
-
-def read_file(path: str) -> str | None:
-    """The text of a file, cut at `MAX_FILE_BYTES`; None where there is none that can be read."""
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123
-            return file.read(MAX_FILE_BYTES).decode("utf-8", "replace")
-    except (OSError, ValueError):
-        return None

@@ -1,0 +1,73 @@
+"""The request of a plan, made of the words that were typed, this shell's variables and this machine's files."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from firstfault.errors import UsageError
+
+if TYPE_CHECKING:
+    from firstfault.launch.request import Machine, Request
+    from firstfault.launch.values import Given
+
+MAX_FILE_BYTES = 1 << 20
+_HINT = "Give the command itself: firstfault plan -- COMMAND..."
+
+
+def request_of(command: tuple[str, ...], machine: Machine, versions: dict[str, str]) -> Request:
+    """The request of the words, or of the one script that they name; UsageError for a script without a launch."""
+    text = read_file(command[0]) if len(command) == 1 else None
+    if text is not None:
+        return request_of_text(text, command[0], machine, versions)
+    return _request(command, _variables(), machine, versions, ())
+
+
+def request_of_text(text: str, name: str, machine: Machine, versions: dict[str, str]) -> Request:
+    """The request of the launch in a script `name`, or in one line of shell (`name` empty); UsageError without one."""
+    from firstfault.launch.script import launch_of, read_script
+
+    found = launch_of(read_script(text, name=name, environment=_variables(), read=read_file))
+    if found is None:
+        raise UsageError(f"{name or text.strip()[:200]} starts no training", hint=_HINT)
+    notes: tuple[str, ...] = found.notes
+    if name or found.wrappers:
+        passed = f"behind {', '.join(found.wrappers)}" if found.wrappers else ""
+        notes = (f"the command {', '.join(filter(None, (f'of {found.where}' if name else '', passed)))}", *notes)
+    return _request(found.words, dict(found.environment), machine, versions, notes)
+
+
+def read_file(path: str) -> str | None:
+    """The text of a file, cut at `MAX_FILE_BYTES`; None where there is none that can be read."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            return file.read(MAX_FILE_BYTES).decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return None
+
+
+def _variables() -> dict[str, Given]:
+    from firstfault.launch.values import Given
+
+    return {name: Given(value, "variable", name) for name, value in os.environ.items()}
+
+
+def _request(
+    words: tuple[str, ...],
+    environment: dict[str, Given],
+    machine: Machine,
+    versions: dict[str, str],
+    notes: tuple[str, ...],
+) -> Request:
+    from firstfault.launch.request import Request
+
+    return Request(
+        words=words,
+        environment=environment,
+        machine=machine,
+        versions=versions,
+        read=read_file,
+        home=os.path.expanduser("~"),  # noqa: PTH111 - pathlib costs a fifth of the cold start
+        directory=os.getcwd(),  # noqa: PTH109
+        notes=notes,
+    )

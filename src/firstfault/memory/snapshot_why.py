@@ -1,0 +1,84 @@
+"""Why an allocation failed, by the figures of the snapshot: too little on the device, or too many pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from firstfault.ingest.memory_snapshot_replay import Failed
+from firstfault.model.memory_report import DeviceMemory, FailedAllocation, Growth, MomentReport, Pool, Reason
+from firstfault.units import format_size
+
+SMALL_REQUEST_BYTES = 1 << 20
+"""Requests up to this size come from the small pool, larger ones from the large pool."""
+_MUCH = 0.1
+
+
+def failed_of(
+    memory: DeviceMemory, failed: Failed, moment: MomentReport, growth: Sequence[Growth], count: int, events_after: int
+) -> FailedAllocation:
+    """The failed allocation with its reason, without its stack."""
+    # Behind the failure the allocator gives cached segments back and tries again: only then the pools still show that moment.
+    same = events_after == 0 and bool(memory.pools)
+    usable = [pool for pool in memory.pools if _serves(pool, failed)] if same else []
+    largest = max((pool.largest_free_bytes for pool in usable), default=0)
+    unallocated = None if moment.reserved_bytes is None else max(0, moment.reserved_bytes - moment.allocated_bytes)
+    if same:
+        unallocated = memory.free_bytes
+    reason, why = _reason(memory, failed, moment, same=same, largest=largest, unallocated=unallocated or 0)
+    if growth:
+        rate = growth[0].per_step_bytes
+        per_step = f", {format_size(rate)} a step" if rate else ""
+        why += f" One call site keeps growing: it held {format_size(growth[0].last_bytes)}{per_step}."
+    return FailedAllocation(
+        request_bytes=failed.request_bytes,
+        device_free_bytes=failed.device_free_bytes,
+        reason=reason,
+        why=why,
+        count=count,
+        moment=moment,
+        unallocated_bytes=unallocated,
+        largest_free_bytes=largest if same else None,
+        events_after=events_after,
+    )
+
+
+def _serves(pool: Pool, failed: Failed) -> bool:
+    kind = "small" if failed.request_bytes <= SMALL_REQUEST_BYTES else "large"
+    return pool.kind in (kind, "unknown") and pool.stream == failed.stream and not pool.private
+
+
+def _reason(
+    memory: DeviceMemory, failed: Failed, moment: MomentReport, *, same: bool, largest: int, unallocated: int
+) -> tuple[Reason, str]:
+    """The reason and one or two sentences with the figures that show it."""
+    request, free = failed.request_bytes, failed.device_free_bytes
+    asked = f"{format_size(request)} were asked for, and the driver had {format_size(free)} left."
+    if free >= request and not (same and largest >= request):
+        return "limit", (
+            f"{asked} That would do: a limit of the process (set_per_process_memory_fraction), or another process that took "
+            "the memory in between, stands against it."
+        )
+    if not same and unallocated >= request:
+        return "unknown", (
+            f"{asked} {format_size(unallocated)} were reserved and not in use, but the snapshot was taken later: in what "
+            "pieces is not known. Take it in an out-of-memory observer (torch._C._cuda_attach_out_of_memory_observer)."
+        )
+    if unallocated >= request and largest < request:
+        elsewhere = [pool for pool in memory.pools if pool.largest_free_bytes >= request]
+        if elsewhere:
+            pool = elsewhere[0]
+            whose = "a private pool (CUDA graphs or a MemPool)" if pool.private else f"stream {pool.stream} ({pool.kind} pool)"
+            return "other_pool", (
+                f"{asked} A free block of {format_size(pool.largest_free_bytes)} would fit, but it belongs to {whose} and "
+                "cannot serve this request."
+            )
+        pieces = sum(pool.free_blocks for pool in memory.pools)
+        return "fragmented", (
+            f"{asked} {format_size(unallocated)} are reserved and free, in {pieces:,} pieces; the largest that this request "
+            f"could use has {format_size(largest)}."
+        )
+    waiting = ""
+    if moment.awaiting_bytes >= _MUCH * max(1, moment.allocated_bytes):
+        waiting = f" {format_size(moment.awaiting_bytes)} were given back, but another stream still uses them."
+    spare = f" Of what is reserved, {format_size(unallocated)} are free: less than the request." if unallocated else ""
+    return "full", f"{asked} Live tensors hold {format_size(moment.allocated_bytes)}.{spare}{waiting}"

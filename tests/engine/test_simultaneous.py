@@ -22,9 +22,7 @@ def test_step_that_both_hosts_print():
     found = aligned(2, *logs)
     assert delay(found, "a", "b", 1500, 1590).seconds == 0
     assert delay(found, "a", "b").error_s == pytest.approx(10.001)
-    assert found.clocks.said == (
-        "the clock of b is 90 s ahead of that of a (± 5 s, from a training step that both print)",
-    )
+    assert found.clocks.said == ("the clock of b is 90 s ahead of that of a (± 5 s, from a training step that both print)",)
 
 
 def test_other_step_says_nothing():

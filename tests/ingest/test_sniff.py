@@ -111,7 +111,8 @@ def test_arguments_in_a_log_stay_a_log():
     "text",
     [
         "==============NVSMI LOG==============\n\nTimestamp                 : Mon Nov  3\nDriver Version            : 550.54\n"
-        "Attached GPUs             : 2\nGPU 00000000:2B:00.0\n    Product Name          : NVIDIA A100\n    Clocks Event Reasons\n",
+        "Attached GPUs             : 2\nGPU 00000000:2B:00.0\n    Product Name          : NVIDIA A100\n"
+        "    Clocks Event Reasons\n",
         "pid, process_name, used_gpu_memory [MiB]\n123, python, 4000 MiB\n",
     ],
 )

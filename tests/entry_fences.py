@@ -13,10 +13,10 @@ FILE_NAMES = {
 }  # fmt: skip
 
 
-def entry_tests(pack: Pack) -> Iterator[tuple[str, EntryTest, dict[str, str]]]:
+def entry_tests(pack: Pack, *, plans: bool = False) -> Iterator[tuple[str, EntryTest, dict[str, str]]]:
     """Id, first fence (which says what must come out) and files of every test; fences of one name are handed over together.
 
-    Answers are no file: `answers_of` gives them.
+    With `plans` those of commands to plan, else all others. Answers are no file: `answers_of` gives them.
     """
     for entry_id in sorted(pack.entries):
         for name, group in groupby(body(pack, entry_id).tests, key=lambda test: test.name):
@@ -27,7 +27,8 @@ def entry_tests(pack: Pack) -> Iterator[tuple[str, EntryTest, dict[str, str]]]:
                 for number, source in enumerate(read)
             }
             main = next((source for source in sources if source.kind == "plan"), sources[0])
-            yield f"{entry_id}/{name}", main, files
+            if (main.kind == "plan") == plans:
+                yield f"{entry_id}/{name}", main, files
 
 
 def answers_of(pack: Pack, entry_id: str, name: str) -> dict[str, str]:

@@ -17,13 +17,8 @@ from firstfault.launch.plan import plan
 from plan_fences import request_of
 
 PACK = load_pack()
-TESTS = list(entry_tests(PACK))
-CASES = [
-    pytest.param(test, files, answers_of(PACK, *name.split("/")), id=name)
-    for name, test, files in TESTS
-    if test.kind != "plan"
-]
-PLANS = [pytest.param(test, files, id=name) for name, test, files in TESTS if test.kind == "plan"]
+CASES = [pytest.param(test, files, answers_of(PACK, *name.split("/")), id=name) for name, test, files in entry_tests(PACK)]
+PLANS = [pytest.param(test, files, id=name) for name, test, files in entry_tests(PACK, plans=True)]
 
 
 @pytest.mark.parametrize(("test", "files", "answers"), CASES)

@@ -124,7 +124,13 @@ def walk(known: Known, pack: Pack, attribution: Attribution, *, shows_output: bo
     start = _start(known, pack, attribution)
     if not start:
         healthy = attribution.fault_class == "none" and shows_output
-        return Walk(verdict="no_failure" if healthy else "undetermined", only_collateral=_collateral(attribution, pack))
+        planned = () if shows_output else _planned(known, pack)
+        return Walk(
+            verdict="no_failure" if healthy else "undetermined",
+            passed=planned,
+            open=planned,
+            only_collateral=_collateral(attribution, pack),
+        )
     path = list(start)
     beside: list[list[Candidate]] = [[]]
     while True:
@@ -149,6 +155,25 @@ def _start(known: Known, pack: Pack, attribution: Attribution) -> tuple[Candidat
     first = [root for root in by_fault if not root.entry.fallback] or by_fault
     first.sort(key=lambda root: -root.score)
     return tuple(first[:1])
+
+
+def _planned(known: Known, pack: Pack) -> tuple[Candidate, ...]:
+    """Entries that a configuration makes possible and one more fact of the start would decide; nothing of a run is needed.
+
+    A command that reads no configuration holds nothing that its writer may have overlooked.
+    """
+    if known.value("launch.starter") is not None and known.value("launch.config_source") not in ("explicit", "default"):
+        return ()
+    found = (judge(entry, known) for entry in pack.entries.values() if any(half_known(one, known) for one in entry.plan))
+    return tuple(candidate for candidate in found if candidate.veto is not True and candidate.requires is not False)
+
+
+def half_known(condition: Condition, known: Known) -> bool:
+    """True if the condition of a plan is open, a part of it is known, and what is not can be answered of a start."""
+    expression = parse(condition.if_)
+    unknown = expression.unknowns(known)
+    askable = not any(name.startswith("plan.") or name not in known.pack.facts for name in unknown)
+    return askable and expression.evaluate(known) is None and bool(expression.names - unknown)
 
 
 def _requirements(entry: Entry, known: Known) -> Truth:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, get_args
 
-from firstfault.engine.match import FRAMES_PRODUCER
+from firstfault.engine.match import FRAMES_PRODUCER, half_known
 from firstfault.engine.what_if import decides_alone
 from firstfault.knowledge.expression import parse
 from firstfault.knowledge.schema import Cost
@@ -70,6 +70,8 @@ def missing_facts(walk: Walk, known: Known, pack: Pack, blanks: Blanks) -> tuple
             if walk.only_collateral or known.value("fault.class") in {"none", "silent"}
             else _without(pack, known)
         )
+        if finding is None and walk.open:
+            names = (*_of_plans(walk, deciding, known), *names)
         front = [pack.facts[name] for name in names if name in pack.facts and not _is_settled(name, known)]
         facts = [*front, *(spec for spec in facts if spec not in front)]
     elif known.value("hang.alive") is True and known.value("fault.class") in {"none", "silent"}:
@@ -80,6 +82,18 @@ def missing_facts(walk: Walk, known: Known, pack: Pack, blanks: Blanks) -> tuple
         front = [pack.facts[name] for name in again if name in pack.facts and known.value(name) is None]
         facts = [*front, *(spec for spec in facts if spec not in front)]
     return tuple(_missing(spec, _separates(spec, deciding, walk), pack, blanks) for spec in facts[:MAX_MISSING])
+
+
+def _of_plans(walk: Walk, deciding: dict[str, dict[str, None]], known: Known) -> list[str]:
+    """What decides between a start that was meant and the entries that its settings make possible."""
+    asked: dict[str, None] = {}
+    for candidate in walk.open:
+        for condition in candidate.entry.plan:
+            if half_known(condition, known):
+                for name in sorted(parse(condition.if_).unknowns(known)):
+                    deciding.setdefault(name, {})[candidate.entry.id] = None
+                    asked[name] = None
+    return list(asked)
 
 
 def _open_names(candidate: Candidate, known: Known) -> Iterator[tuple[str, Condition]]:

@@ -103,7 +103,8 @@ class PlanKnown:
 
     def _seen(self) -> Iterator[str]:
         text = "\n".join(self._said)
-        likely = [signal for signal in self.pack.signals if signal.literal in text] if text else []
+        asked = {name for entry in self.pack.entries.values() for one in entry.plan for name in parse(one.if_).names}
+        likely = [signal for signal in self.pack.signals if signal.event in asked and signal.literal in text]
         if not likely:
             return
         from firstfault.knowledge.signal import match_text

@@ -40,6 +40,8 @@ _COMMAND = lazy_pattern(
     )
     + r")|export [A-Za-z_]\w*=|#SBATCH |#!/)"
 )
+# Words of a sentence behind the command, outside quotes: `python train.py it needs about 20 GB and runs`.
+_GOES_ON = lazy_pattern(r"[^\"'#]*\s(?:it|and|the|is|was|when|but|that|which|I|we)\s+[A-Za-z']+\s+[A-Za-z']+")
 _KEY = lazy_pattern(r"\s*(?:- )?[A-Za-z_][\w.-]{0,60}:(?:[ \t]+\S.*|\s*)$")
 _EXCEPTION = lazy_pattern(
     r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Failed|Failure|Timeout|Iteration)(?::(?:\s|$)|\s*$)"
@@ -106,7 +108,7 @@ def prompt_command(text: str) -> str | None:
 
 def is_command(text: str) -> bool:
     """True for a line that starts a training or looks at one, as typed into a shell or a job script."""
-    return _COMMAND.match(text) is not None
+    return _COMMAND.match(text) is not None and not _GOES_ON.match(text)
 
 
 def is_key(text: str) -> bool:

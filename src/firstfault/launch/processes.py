@@ -41,7 +41,8 @@ def plan_facts(settings: Sequence[Setting], *, at: SourceSpan | None = None) -> 
         config = accelerate.find_config(None, settings)
         environment = {setting.key: setting for setting in settings if setting.family == "environment"}
         plan = accelerate.Plan(distributed_type=_type_of(config))
-        facts = list(_device_facts(visible_gpus(None, environment, {})))
+        facts = list(_device_facts(visible_gpus(None, environment, config.settings or {})))
+        facts += _alone(config)
         return (*facts, *strategy_facts(None, plan, config, None, settings))
     plans = [{fact.name: fact for fact in _facts(launch, settings)} for launch in found]
     first, others = plans[0], plans[1:]
@@ -53,6 +54,20 @@ def plan_facts(settings: Sequence[Setting], *, at: SourceSpan | None = None) -> 
 def _type_of(config: accelerate.Config) -> str | None:
     setting = (config.settings or {}).get("distributed_type")
     return None if setting is None else accelerate.type_name(setting)
+
+
+def _alone(config: accelerate.Config) -> Iterator[Fact]:
+    """A configuration whose mode starts one process, whatever command reads it and whatever num_processes says."""
+    given = config.settings or {}
+    kind, asked, machines = (given.get(key) for key in ("distributed_type", "num_processes", "num_machines"))
+    if kind is None or accelerate.type_name(kind) != "NO" or (machines is not None and number(machines) != 1):
+        return
+    yield _fact("launch.processes", 1, "distributed_type NO starts one process", (kind,))
+    count = number(asked)
+    if asked is not None and count:
+        yield _fact("launch.processes_asked", count, "num_processes", (asked,))
+    if machines is not None:
+        yield _fact("launch.nodes_asked", 1, "num_machines", (machines,))
 
 
 def _facts(launch: Launch, settings: Sequence[Setting]) -> Iterator[Fact]:

@@ -25,7 +25,7 @@ def write_findings(canvas: Canvas, findings: Sequence[PlanFinding]) -> None:
     for finding in findings:
         for fix in finding.fix:
             canvas.prose(f"{finding.entry}: {fix.title}" if len(findings) > 1 else fix.title, hanging=4)
-            _change(canvas, fix)
+            write_change(canvas, fix)
     if any(fix.applies for finding in findings for fix in finding.fix):
         canvas.prose("firstfault plan --patch prints the changes for git apply")
 
@@ -40,7 +40,8 @@ def render_check(plan: Plan, *, width: int = 80, color: bool = False, ascii: boo
     return canvas.text()
 
 
-def _change(canvas: Canvas, fix: Fix) -> None:
+def write_change(canvas: Canvas, fix: Fix) -> None:
+    """The text of one change: a diff without its header, or commands that can be pasted."""
     lines = canvas.look.block(fix.text.rstrip("\n"))
     if fix.kind != "edit":
         for line in lines:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from firstfault.engine.compare.curves import curve_rows
 from firstfault.engine.compare.explain import Reasons, fell_short, reasons
 from firstfault.engine.compare.facts import fact_rows
-from firstfault.engine.compare.plans import essence, plan_rows
+from firstfault.engine.compare.plans import essence, plan_rows, variant_rows
 from firstfault.engine.compare.rows import Rows
 from firstfault.engine.compare.settings import setting_rows
 from firstfault.engine.compare.side import Side
@@ -36,7 +36,9 @@ _TOPICS = ("plan", "batch", "version", "configuration", "argument", "environment
 def compare(a: Side, b: Side, pack: Pack, *, elapsed_s: float = 0.0) -> Comparison:
     """What differs between `a` and `b`, and what of it explains that they end otherwise."""
     rows = Rows()
+    apart: tuple[int, ...] = ()
     if a.plan is not None and b.plan is not None:
+        apart = variant_rows(a.plan, b.plan, rows)
         plan_rows(a.plan, b.plan, rows)
     fact_rows(a, b, pack, rows)
     setting_rows(a, b, rows)
@@ -44,13 +46,15 @@ def compare(a: Side, b: Side, pack: Pack, *, elapsed_s: float = 0.0) -> Comparis
     found = _reasons(a, b, pack)
     trained, wanted = training_reasons(a, b, parting) if not _one_is_bad(a, b) else ((), ())
     explanations = _named(tuple(sorted((*found.explanations, *trained), key=_rank)), rows.differences)
-    verdict = _verdict(a, b, explanations, differs=parting is not None)
+    verdict = _verdict(a, b, explanations, differs=parting is not None or bool(apart))
     missing = _missing(a, b, (*found.unknown, *wanted), pack) if verdict == "undetermined" else ()
+    if apart:
+        missing = (*_counts(a, b), *missing)[:MAX_MISSING]
     return Comparison(
         a=a.subject,
         b=b.subject,
         verdict=verdict,
-        summary=_summary(a, b, verdict, explanations, rows, parting is not None),
+        summary=_summary(a, b, explanations, rows, parted=parting is not None, apart=apart),
         explanations=explanations,
         alike=_alike(a, b, found),
         differences=_sorted(rows.differences, explanations),
@@ -149,6 +153,13 @@ def _missing(a: Side, b: Side, names: Sequence[str], pack: Pack) -> tuple[Unknow
     return tuple(asked[:MAX_MISSING])
 
 
+def _counts(a: Side, b: Side) -> tuple[UnknownFact, ...]:
+    """What the plans ask for: the number of GPUs."""
+    plans = [side.plan for side in (a, b) if side.plan is not None and side.plan.variants]
+    asked = {fact.fact: fact for plan in plans for fact in plan.unknown}
+    return tuple(asked.values())
+
+
 def _ask(name: str, pack: Pack) -> UnknownFact | None:
     if name.startswith("package."):
         package = name.removeprefix("package.")
@@ -172,20 +183,26 @@ def _same_program(a: Side, b: Side) -> bool:
     return own is not None and own == essence(b.plan) and (a.plan.gpus or 0) > 1
 
 
-def _summary(a: Side, b: Side, verdict: Verdict, explanations: Sequence[Explanation], rows: Rows, differs: bool) -> str:
+def _summary(a: Side, b: Side, explanations: Sequence[Explanation], rows: Rows, *, parted: bool, apart: Sequence[int]) -> str:
     count = len(rows.differences)
     things = "1 thing that was read differs" if count == 1 else f"{count} things that were read differ"
     if explanations:
         return explanations[0].title or explanations[0].text
     if _fail_alike(a, b):
-        return f"Both fail alike: {a.subject.title or a.subject.cause}. Nothing that differs matters to that."
+        what = a.subject.title or a.subject.cause
+        return f"{what}. Nothing that differs matters to that."
     if _is_bad(a) and _is_bad(b):
         return f"Both fail, each in its own way, and none of the {count} differences is known to lead to either."
+    if _one_is_bad(a, b) and (a.subject.told or b.subject.told) and _same_program(a, b):
+        return "With the same visible GPUs both start the same program, and none of what differs is known to lead to a failure."
     if _one_is_bad(a, b):
         name = "B" if _is_bad(b) else "A"
         known = "nothing that was read differs" if not count else f"{things}, none of it known to lead to this failure"
         return f"Only {name} fails, and {known}."
-    if differs:
+    if apart:
+        counts = ", ".join(map(str, apart))
+        return f"They start something else with {counts} GPU{'' if apart == (1,) else 's'}: how many there are is not known."
+    if parted:
         return f"The losses part, and what would explain it was not read. {things[:1].upper()}{things[1:]}."
     if not count:
         return "Nothing that was read differs."
@@ -197,6 +214,7 @@ def _summary(a: Side, b: Side, verdict: Verdict, explanations: Sequence[Explanat
 def _alike(a: Side, b: Side, found: Reasons) -> tuple[str, ...]:
     """Causes that stand on both sides: they explain no difference."""
     own = {finding.entry: finding for finding in a.plan.findings} if a.plan is not None else {}
+    own.pop(a.subject.entry or "", None)  # the verdict names it
     shared = [own[finding.entry].title for finding in (b.plan.findings if b.plan is not None else ()) if finding.entry in own]
     return tuple(dict.fromkeys((*found.alike, *shared)))
 
@@ -211,4 +229,6 @@ def _notes(a: Side, b: Side) -> tuple[str, ...]:
     for failing, other, letter in ((b, a, "A"), (a, b, "B")):
         if _is_bad(failing) and other.subject.ending == "ends_well" and fell_short(other, failing):
             notes.insert(0, f"{letter} was not seen to reach the step at which the other side failed")
+    if _same_program(a, b) and a.subject.kind == b.subject.kind == "command" and not a.subject.told:
+        notes.insert(0, f"{_VISIBLE[1]} Look at CUDA_VISIBLE_DEVICES in both shells; --gpus N,M compares the two.")
     return tuple(dict.fromkeys(notes))

@@ -56,6 +56,8 @@ def reasons(failing: Side, other: Side, name: SideName, pack: Pack) -> Reasons:
     """Why `failing` fails and `other` does not, as far as the knowledge and what was read tell."""
     if failing.subject.ending == "stops":
         return _stop(failing, other, name)
+    if failing.examined is None and other.examined is None:
+        return _of_plans(failing, other, name, pack)
     grounds = [*_grounds(failing, other, pack)]
     return Reasons(
         explanations=tuple(_explanations(failing, other, name, grounds)),
@@ -83,6 +85,38 @@ def _stop(failing: Side, other: Side, name: SideName) -> Reasons:
         fix=fixes,
     )
     return Reasons(explanations=(made,))
+
+
+def _of_plans(failing: Side, other: Side, name: SideName, pack: Pack) -> Reasons:
+    """Findings that only the failing side's plan has; the plan of the other must be complete to be known to lack them."""
+    if failing.plan is None or other.plan is None:
+        return Reasons()
+    shared = {finding.entry: finding for finding in other.plan.findings}
+    complete = other.plan.error is not None or (other.plan.rank0 is not None and not other.plan.variants)
+    own = [finding for finding in failing.plan.findings if finding.entry not in shared]
+    made = [
+        Explanation(
+            # That a finding is what the reader complains of is not shown.
+            verdict="established" if finding.verdict == "established" and not failing.subject.told else "likely",
+            failing=name,
+            text=finding.text,
+            entry=finding.entry,
+            title=finding.title,
+            differences=_names(finding.entry, failing, pack),
+            fix=finding.fix,
+        )
+        for finding in own
+        if complete
+    ]
+    alike = tuple(finding.title for finding in failing.plan.findings if finding.entry in shared)
+    return Reasons(explanations=tuple(sorted(made, key=lambda one: _ORDER.index(one.verdict))), alike=alike)
+
+
+def _names(entry: str, failing: Side, pack: Pack) -> tuple[str, ...]:
+    """The facts that make the entry a finding of the plan."""
+    found = [parse(condition.if_) for condition in pack.entries[entry].plan] if entry in pack.entries else []
+    true = [expression for expression in found if expression.evaluate(failing.known) is True]
+    return tuple(sorted({name for expression in true for name in expression.names}))
 
 
 def _grounds(failing: Side, other: Side, pack: Pack) -> Iterator[_Ground]:
@@ -206,13 +240,9 @@ def _explanation(failing: Side, other: Side, name: SideName, grounds: Sequence[_
 
 
 def _verdict(failing: Side, other: Side, grounds: Sequence[_Ground]) -> Certainty:
-    """Established only if the failure is, the other side is seen to go well (or plans it otherwise), and the cause needs it."""
-    planned = failing.subject.kind == other.subject.kind == "command"
-    seen = planned or other.subject.ending == "ends_well"
+    """Established only if the failure is, the other side is seen to go well, and the cause needs it."""
+    seen = other.subject.ending == "ends_well" and not other.subject.told
     sure = failing.subject.verdict == "established" and any(ground.decisive for ground in grounds)
-    if planned and failing.subject.told:
-        # That the finding is what the reader complains of is not shown.
-        return "likely"
     if failing.subject.verdict not in ("established", "likely"):
         return "undetermined"
     return "established" if sure and seen and not fell_short(other, failing) else "likely"

@@ -115,10 +115,35 @@ def _names(a: Plan, b: Plan) -> Iterator[str]:
 
 def _variable(plan: Plan, name: str) -> SideValue:
     if name in plan.env_set:
-        return SideValue(value=plan.env_set[name], where="set by the launcher")
+        return SideValue(value=plan.env_set[name], where="launcher")
     if plan.starter is None:
         return UNKNOWN
-    return SideValue(state="absent", where="removed by the launcher" if name in plan.env_removed else "")
+    return SideValue(state="absent", where="launcher removes it" if name in plan.env_removed else "")
+
+
+def variant_rows(a: Plan, b: Plan, rows: Rows) -> tuple[int, ...]:
+    """Adds a row for each number of GPUs with which the two start something else, if the number is not known."""
+    counts = sorted({*a.variants, *b.variants})
+    apart = []
+    for count in counts:
+        left, right = a.variants.get(count, a), b.variants.get(count, b)
+        name = f"with {count} GPU{'' if count == 1 else 's'}"
+        if rows.add("plan", f"plan.gpus.{count}", name, [known(_in_short(plan)) for plan in (left, right)]):
+            apart.append(count)
+    return tuple(apart)
+
+
+def _in_short(plan: Plan) -> str | None:
+    if plan.error is not None:
+        return f"stops with {plan.error.type}"
+    first, count = plan.rank0, plan.nproc_per_node
+    if count is None or first is None:
+        return None
+    processes = f"{count} process{'' if count == 1 else 'es'}"
+    if first.wraps_in_DataParallel:
+        return f"{processes}, DataParallel over {first.n_gpu}"
+    mode = ", DDP" if first.wraps_in_DistributedDataParallel else ""
+    return f"{processes}{mode}, {'CPU' if first.device == 'cpu' else 'a GPU each' if count > 1 else 'one GPU'}"
 
 
 def essence(plan: Plan) -> tuple[Scalar, ...] | None:

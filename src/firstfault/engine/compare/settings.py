@@ -58,6 +58,8 @@ _PROCESS = lazy_pattern(r"gpu\.\d+\.(?:process|memory_used)|gpu\.(?:slowdown|cou
 def setting_rows(a: Side, b: Side, rows: Rows) -> None:
     """Adds a row for each setting that both sides could show."""
     left, right = _by_row(a.settings), _by_row(b.settings)
+    for family in _FILES:
+        _whole_file(family, a, b, rows, left, right)
     for key in sorted({*left, *right}, key=_order):
         topic, family, name = key
         sides = [
@@ -69,6 +71,24 @@ def setting_rows(a: Side, b: Side, rows: Rows) -> None:
 
 
 _Row = tuple[Topic, str, str]
+_FILES = ("accelerate", "deepspeed")
+
+
+def _whole_file(
+    family: str, a: Side, b: Side, rows: Rows, left: dict[_Row, list[Setting]], right: dict[_Row, list[Setting]]
+) -> None:
+    """One row for a configuration that only one side has, in place of one for each of its keys."""
+    sides = []
+    for side, found in ((a, left), (b, right)):
+        keys = [key for key in found if key[1] == family]
+        first = found[keys[0]][0] if keys else None
+        sides.append(SideValue(value=f"{len(keys)} keys", where=first.span.source) if first else _not_there(side, family, ""))
+    if {side.state for side in sides} == {"known"} or all(side.state != "known" for side in sides):
+        return
+    rows.add("configuration", family, f"{family} configuration", sides)
+    for found in (left, right):
+        for key in [key for key in found if key[1] == family]:
+            del found[key]
 
 
 def _order(row: _Row) -> tuple[str, str, str]:

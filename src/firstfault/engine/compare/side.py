@@ -8,7 +8,7 @@ import msgspec
 
 from firstfault.engine.investigate import Examined, examine
 from firstfault.engine.lookup import Known
-from firstfault.engine.plan_findings import PlanKnown, findings, said_by
+from firstfault.engine.plan_findings import PlanKnown, said_by, with_findings
 from firstfault.ingest.curve import Curve
 from firstfault.ingest.plan_files import files_of
 from firstfault.knowledge.schema import Pack
@@ -45,10 +45,9 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-def side_of_command(name: str, request: Request, pack: Pack, *, told: bool = False) -> Side:
-    """The side of a command, from its plan; `told` if the reader says that it fails."""
-    plan = make_plan(request)
-    plan = msgspec.structs.replace(plan, findings=findings(plan, request, pack))
+def side_of_command(name: str, request: Request, pack: Pack, *, fails: bool | None = None) -> Side:
+    """The side of a command, from its plan; `fails` is what the reader says of it, None if nothing."""
+    plan = with_findings(make_plan(request), request, pack)
     facts = facts_of_plan(plan, request)
     reports = files_of(plan, request.read)
     first = plan.findings[0] if plan.findings else None
@@ -57,8 +56,8 @@ def side_of_command(name: str, request: Request, pack: Pack, *, told: bool = Fal
     subject = Subject(
         name=name,
         kind="command",
-        ending="fails" if told and not stop else ending,
-        told=told,
+        ending=ending if stop else _told(ending, fails),
+        told=fails is not None and not stop,
         entry=first.entry if first else None,
         title=first.title if first else "",
         verdict=first.verdict if first else None,
@@ -79,17 +78,18 @@ def side_of_command(name: str, request: Request, pack: Pack, *, told: bool = Fal
     )
 
 
-def side_of_run(name: str, bundle: Bundle, curve: Curve, pack: Pack, *, told: bool = False) -> Side:
-    """The side of a run, from its diagnosis."""
+def side_of_run(name: str, bundle: Bundle, curve: Curve, pack: Pack, *, fails: bool | None = None) -> Side:
+    """The side of a run, from its diagnosis; `fails` is what the reader says of it, where the run does not show it."""
     examined = examine(bundle, pack)
     diagnosis = examined.diagnosis
     settings = tuple(setting for report in bundle.reports for setting in report.settings)
     command = examined.known.facts.value("launch.command")
+    shown = _ending(examined)
     subject = Subject(
         name=name,
         kind="run",
-        ending="fails" if told else _ending(examined),
-        told=told,
+        ending=shown if shown == "fails" else _told(shown, fails),
+        told=fails is not None and shown == "not_seen",
         entry=diagnosis.entry,
         title=diagnosis.title,
         verdict=diagnosis.verdict,
@@ -109,6 +109,10 @@ def side_of_run(name: str, bundle: Bundle, curve: Curve, pack: Pack, *, told: bo
         curve=curve,
         notes=diagnosis.notes,
     )
+
+
+def _told(ending: Ending, fails: bool | None) -> Ending:
+    return ending if fails is None else "fails" if fails else "ends_well"
 
 
 def _ending(examined: Examined) -> Ending:

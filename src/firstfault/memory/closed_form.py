@@ -64,7 +64,11 @@ class Step:
             padded=plan.padded,
         )
         reduce = DTYPE_BYTES[parallel.reduce_dtype] if parallel.reduce_dtype else self.width
-        shards = sharding.LayerShards(self.tape, parallel, compute=compute, reduce=reduce) if fsdp else None
+        shards = (
+            sharding.LayerShards(self.tape, parallel, compute=compute, reduce=reduce)
+            if fsdp or parallel.strategy == "zero2"
+            else None
+        )
         self.model = Model(self.tape, plan, shape, self.setting, shards)
         self.groups = _groups(self.model)
         self.order: list[str] = []
@@ -149,7 +153,7 @@ class Step:
         logits = self.model.forward()
         if plan.parallel.strategy != "dp" and phase is None:
             self.enter("loss")
-        loss = lose(tape, logits, plan.loss)
+        loss = lose(self.model, logits)
         if plan.parallel.strategy == "dp" and plan.parallel.world > 1:
             if phase is None:
                 self.enter("gather")
@@ -174,7 +178,7 @@ class Step:
 
     def _gathered_root(self) -> list[Tensor]:
         """Embeddings, head and norms of sharded models are gathered for the whole of forward and backward."""
-        if self.model.shards is None:
+        if self.model.shards is None or not self.model.shards.gathers:
             return []
         size = sum(one.numel for one in self._root())
         return [self.tape.new(size, self.model.shards.compute, "gathered weights")]
@@ -196,10 +200,9 @@ class Step:
         plan, parallel = self.plan, self.plan.parallel
         self.enter("optimizer")
         share = sharding.divisor(parallel, "state")
-        if parallel.offload_optimizer:
-            return
-        temporary = self.tape.new(optimizers.moment_bytes(plan, self.groups) // share, 1, "optimizer temporaries")
-        del temporary
+        if not parallel.offload_optimizer:
+            temporary = self.tape.new(optimizers.moment_bytes(plan, self.groups) // share, 1, "optimizer temporaries")
+            del temporary
         for _, one, _ in self.groups:
             one.grad = None
         self.model.counted.clear()
@@ -222,7 +225,7 @@ class Step:
         model = Model(tape, plan, self.shape, setting, None)
         tape.recording = False
         logits = model.forward()
-        loss = lose(tape, logits, plan.loss)
+        loss = lose(model, logits)
         del loss
         processes = plan.parallel.world if plan.parallel.strategy != "single" else 1
         sets = evaluation.kept_logits(told, processes)
@@ -236,7 +239,7 @@ class Step:
     def _save(self) -> None:
         """A full state dict of sharded weights is gathered one tensor at a time; otherwise nothing is copied on the device."""
         self.enter("checkpoint save")
-        if self.model.shards is not None:
+        if self.model.shards is not None and self.model.shards.gathers:
             largest = max((one.numel * one.width for _, one, _ in self.groups), default=0)
             gathered = self.tape.new(largest, 1, "gathered weights")
             del gathered

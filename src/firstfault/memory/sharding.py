@@ -22,10 +22,11 @@ def divisor(parallel: Parallel, what: str) -> int:
 
 
 class LayerShards:
-    """Gathers a layer's weights around its forward and backward, and turns its gradients into shards afterwards."""
+    """Gathers a layer's weights around its forward and backward (not for ZeRO-2), and turns its gradients into shards."""
 
     def __init__(self, tape: Tape, parallel: Parallel, *, compute: int, reduce: int) -> None:
         self.tape, self.parallel, self.compute, self.reduce = tape, parallel, compute, reduce
+        self.gathers = parallel.strategy in FSDP
         self._held: dict[int, list[Tensor]] = {}
 
     def gradient_bytes(self, whole: int) -> int:
@@ -45,6 +46,8 @@ class LayerShards:
         return gathered
 
     def _gather(self, weights: Weights) -> list[Tensor]:
+        if not self.gathers:
+            return []
         size = sum(one.numel for one in weights.all())
         copies = 1 + self.parallel.prefetch_layers
         return [self.tape.new(size, self.compute, "gathered weights") for _ in range(copies)]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from firstfault.memory import operations as op
 from firstfault.memory.layers import LayerCode, Weights
 from firstfault.memory.norms import layer_norm, rms_norm
-from firstfault.memory.plan import DTYPE_BYTES, Loss, MemoryPlan
+from firstfault.memory.plan import DTYPE_BYTES, MemoryPlan
 from firstfault.memory.setting import Setting
 from firstfault.memory.shapes import Architecture, Layer
 from firstfault.memory.sharding import LayerShards
@@ -36,7 +36,7 @@ class Model:
         self.counted: list[Storage] = []
 
     def forward(self) -> Tensor:
-        """The logits of one micro-batch."""
+        """The logits of one micro-batch; the last hidden state where the loss makes them itself, in pieces."""
         tape, shape = self.tape, self.shape
         hidden = self._embedded()
         for layer, weights in self.groups:
@@ -53,8 +53,10 @@ class Model:
             )
         if shape.head is None:
             return hidden
-        tape.kind = "logits"
         hidden = op.cast(tape, hidden, self.setting.compute)
+        if self.plan.loss in ("fused", "chunked") and not shape.labels:
+            return hidden
+        tape.kind = "logits"
         logits = op.linear(tape, hidden, self.head, shape.head.out, shape.head.into)
         del hidden
         if shape.scales_logits:
@@ -161,20 +163,15 @@ def checkpoint(tape: Tape, run: Callable[[Tensor], Tensor], x: Tensor) -> Tensor
     return tape.record(out, (x,), backward) if x.node is not None else out
 
 
-def lose(tape: Tape, logits: Tensor, kind: Loss) -> Tensor:
-    """The scalar loss of `logits` by cross entropy."""
+def lose(model: Model, logits: Tensor) -> Tensor:
+    """The scalar loss by cross entropy."""
+    tape, kind = model.tape, model.plan.loss
+    if kind in ("fused", "chunked") and not model.shape.labels:
+        return _lose_in_pieces(model, logits)
     tape.kind = "logits"
     wide = op.cast(tape, logits, 4) if kind == "upcast" else logits
     numel, width = wide.numel, wide.width
     del logits  # the caller holds them until its forward returns
-    if kind == "fused":
-        # The gradient is written over the logits, which are made and dropped in pieces.
-        def written_over(g: Tensor, saved: Tensor = wide) -> Gradients:
-            return (saved,)
-
-        out = tape.record(tape.new(1, 4), (wide,), written_over)
-        tape.kind = "activations"
-        return out
     log_softmax = tape.new(numel, width)
     inputs = (wide,)
     del wide
@@ -190,3 +187,36 @@ def lose(tape: Tape, logits: Tensor, kind: Loss) -> Tensor:
 
     tape.kind = "activations"
     return tape.record(tape.new(1, 4), (result,), loss_back)
+
+
+def _lose_in_pieces(model: Model, hidden: Tensor) -> Tensor:
+    """Head and cross entropy a piece of the tokens at a time.
+
+    Liger's kernel (`fused`) makes the gradients of hidden state and head in forward and keeps them; a `chunked` loss keeps its
+    input and computes each piece again. Pieces are as large as the hidden state is small: tokens x hidden / vocabulary.
+    """
+    tape, shape, head = model.tape, model.shape, model.head
+    numel, width, rows = hidden.numel, hidden.width, hidden.numel // shape.hidden
+    pieces = 1 << max(0, (-(-shape.vocab // shape.hidden) - 1).bit_length())
+    piece = -(-rows // pieces)
+    trained = head.trained
+    fused = model.plan.loss == "fused"
+
+    def compute(copies: int) -> None:
+        logits = [tape.new(piece * shape.vocab, 4, "logits") for _ in range(copies)]
+        del logits
+
+    made: list[Tensor] = []
+    if fused:
+        made = [tape.new(numel, width)] + ([tape.new(head.numel, head.width, "gradients")] if trained else [])
+    compute(2)
+    hidden_kept = None if fused else hidden
+
+    def backward(g: Tensor, saved: list[Tensor] = made, kept: Tensor | None = hidden_kept) -> Gradients:
+        if fused:
+            return (saved[0], saved[1] if trained else None)
+        gradients = [tape.new(numel, width)] + ([tape.new(head.numel, head.width, "gradients")] if trained else [])
+        compute(3)
+        return (gradients[0], gradients[1] if trained else None)
+
+    return tape.record(tape.new(1, 4), (hidden, head), backward)

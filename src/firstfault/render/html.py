@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.diagnosis import Alternative, Diagnosis, Fix
 from firstfault.render import safe, svg, timeline, words
-from firstfault.render.html_style import CSS
+from firstfault.render.html_page import line as _line
+from firstfault.render.html_page import page
+from firstfault.render.html_page import section as _section
 from firstfault.render.patch import git_apply
 from firstfault.render.prose import plain
 
@@ -20,31 +20,9 @@ _CODE_SPAN = lazy_pattern(r"`([^`]+)`")
 
 def to_html(diagnosis: Diagnosis, *, titles: Mapping[str, str] | None = None, inputs: str = "INPUT...") -> str:
     """The whole answer as a self-contained page, in light and dark, for screens, screen readers and paper."""
-    page = _Page(diagnosis, titles or {}, inputs)
-    policy = f"default-src 'none'; style-src 'sha256-{_digest(CSS)}'; base-uri 'none'; form-action 'none'"
-    return "\n".join(
-        [
-            "<!doctype html>",
-            '<html lang="en">',
-            "<head>",
-            '<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="referrer" content="no-referrer">',
-            f"<title>{_line(words.verdict_word(diagnosis))}: {_line(words.title(diagnosis))}</title>",
-            f"<style>{CSS}</style>",
-            "</head>",
-            "<body>",
-            f'<header><p class="name">firstfault</p><p>{" · ".join(words.what_was_read(diagnosis))}</p></header>',
-            "<main>",
-            *page.sections(),
-            "</main>",
-            f"<footer>{page.footer()}</footer>",
-            "</body>",
-            "</html>",
-            "",
-        ]
-    )
+    body = _Page(diagnosis, titles or {}, inputs)
+    title = f"{words.verdict_word(diagnosis)}: {words.title(diagnosis)}"
+    return page(title, words.what_was_read(diagnosis), body.sections(), body.footer())
 
 
 class _Page:
@@ -254,10 +232,6 @@ class _Page:
         return f' <span class="place">({", ".join(links)})</span>' if links else ""
 
 
-def _section(name: str, title: str, body: str) -> str:
-    return f'<section aria-labelledby="{name}-title"><h2 id="{name}-title">{escape(title)}</h2>{body}</section>'
-
-
 def _sure(word: str) -> str:
     return f' <span class="sure {escape(word)}">{escape(word)}</span>'
 
@@ -277,10 +251,6 @@ def _change(fix: Fix) -> str:
     return f'<pre class="diff"><code>{"".join(spans)}</code></pre>'
 
 
-def _line(text: str) -> str:
-    return escape(safe.line(text))
-
-
 def _prose(text: str) -> str:
     return _CODE_SPAN.sub(r"<code>\1</code>", _line(text))
 
@@ -288,7 +258,3 @@ def _prose(text: str) -> str:
 def _place(text: str) -> str:
     short = " short" if len(text) <= _SHORT_PLACE else ""
     return f'<span class="place{short}">{_line(text).replace("/", "/<wbr>")}</span>'
-
-
-def _digest(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

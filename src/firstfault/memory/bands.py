@@ -53,10 +53,15 @@ def phase_of(plan: MemoryPlan, shape: Architecture, name: str, peak: tuple[int, 
     if plan.allocator.expandable_segments:
         factors = _RESERVED_EXPANDABLE
     allocated = Band(lo=int(live * low), mid=live, hi=int(live * high))
-    reserved = Band(lo=int(top * low * factors[0]), mid=int(top * factors[1]), hi=int(top * high * factors[2]))
     context = devices.CONTEXT if plan.device.context_bytes is None else (plan.device.context_bytes,) * 3
-    several = plan.parallel.world > 1
+    several = plan.parallel.world > 1 and plan.parallel.strategy != "dp"
     extra = [one + (shared if several else 0) for one, shared in zip(context, _COMMUNICATION, strict=True)]
+    tops = [int(top * share) for share in (low, 1, high)]
+    limit = plan.device.memory_bytes
+    # Near the limit the allocator gives its cached blocks back before it fails: reserved stays below it while the tensors fit.
+    caps = [max(one, limit - taken) if limit else one * 2 for one, taken in zip(tops, extra, strict=True)]
+    lows, mids, highs = (min(int(one * factor), cap) for one, factor, cap in zip(tops, factors, caps, strict=True))
+    reserved = Band(lo=lows, mid=max(lows, mids), hi=max(lows, mids, highs))
     total = Band(lo=reserved.lo + extra[0], mid=reserved.mid + extra[1], hi=reserved.hi + extra[2])
     parts = sorted(((size, kind) for kind, size in kinds.items() if size > 0), reverse=True)
     return Phase(

@@ -15,6 +15,8 @@ from firstfault.model.forecast import FirstOom, Forecast
 
 PLAIN_SOFTMAX = frozenset({"gpt2", "bert", "roberta", "xlm-roberta", "distilbert", "vit"})
 """Families whose own attention takes the softmax in the type of the model; the others take it in fp32."""
+EAGER_ONLY = frozenset({"bloom", "mpt", "t5", "deberta-v2"})
+"""Families whose code in transformers has no other attention than its own."""
 Groups = list[tuple[int, Parameter, bool]]
 QUANTIZED = {"int8": 1.0, "nf4": 0.5 + 4 / 64, "nf4-double": 0.5 + 1 / 64 + 4 / (64 * 256)}
 """Bytes an element of a quantized matrix, with the scales of blocks of 64."""
@@ -26,7 +28,7 @@ def forecast(plan: MemoryPlan) -> Forecast:
     step = Step(plan, shape)
     step.run()
     phases = tuple(phase_of(plan, shape, name, step.tape.peaks[name], step.top_before(name)) for name in step.order)
-    peak = max(range(len(phases)), key=lambda index: phases[index].total.mid)
+    peak = max(range(len(phases)), key=lambda index: phases[index].allocated.mid)
     return Forecast(
         model=plan.model or shape.family,
         parameters=shape.numel,
@@ -60,7 +62,7 @@ class Step:
             seq=tokens,
             width=self.width,
             compute=compute,
-            attention=plan.attention,
+            attention="eager" if shape.family in EAGER_ONLY else plan.attention,
             padded=plan.padded,
         )
         reduce = DTYPE_BYTES[parallel.reduce_dtype] if parallel.reduce_dtype else self.width
@@ -219,7 +221,7 @@ class Step:
             seq=self.shape.tokens or told.seq_len or plan.seq_len,
             width=self.setting.width,
             compute=self.setting.compute,
-            attention=plan.attention,
+            attention=self.setting.attention,
             padded=plan.padded,
         )
         model = Model(tape, plan, self.shape, setting, None)

@@ -23,10 +23,14 @@ def with_changes(plan: MemoryPlan, made: Forecast, *, fit: bool) -> Forecast:
 def _tried(before: Forecast, edit: _Edit) -> Change:
     title, text, cost, plan = edit
     after = forecast(plan)
-    peak = after.phases[after.peak].total.mid
-    return Change(
-        title=title, edit=text, cost=cost, peak=peak, saved=before.phases[before.peak].total.mid - peak, verdict=after.verdict
-    )
+    peak = needed(after)
+    return Change(title=title, edit=text, cost=cost, peak=peak, saved=needed(before) - peak, verdict=after.verdict)
+
+
+def needed(made: Forecast) -> int:
+    """Bytes that a device must have for its fullest phase: live tensors, the context, communication; no unused cache."""
+    peak = made.phases[made.peak]
+    return peak.allocated.mid + peak.total.mid - peak.reserved.mid
 
 
 def _shortest(plan: MemoryPlan, made: Forecast) -> Iterator[Change]:
@@ -37,7 +41,7 @@ def _shortest(plan: MemoryPlan, made: Forecast) -> Iterator[Change]:
     for _ in range(12):
         useful = [(edit, _tried(before, edit)) for edit in _edits(current)]
         alone = [(edit, change) for edit, change in useful if change.verdict == "fits"]
-        helping = alone or [(edit, change) for edit, change in useful if change.saved > made.phases[made.peak].total.mid // 50]
+        helping = alone or [(edit, change) for edit, change in useful if change.saved > needed(made) // 50]
         if not helping:
             return
         edit, change = helping[0]

@@ -85,7 +85,10 @@ class FirstOom(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One change of the run: the edit, what it costs, the peak it leads to; `saved` bytes of the total may be negative."""
+    """One change of the run: edit, cost, and the bytes that the device must then have (live tensors and context).
+
+    `saved` is the difference to the run as it is, and may be negative.
+    """
 
     title: str
     edit: str
@@ -98,8 +101,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     """Peaks by phase and device, whether they fit, and every value that was assumed.
 
-    `peak` is the phase of the largest total (an index into `phases`), `limit` the memory of one device in bytes, None where no
-    device was named. `changes` are single changes, cheapest first; `fit` the shortest list of them that fits, where asked for.
+    `peak` is the phase with the most live bytes (an index into `phases`), `limit` the memory of one device in bytes, None where
+    no device was named. `changes` are single changes, cheapest first; `fit` the shortest list of them that fits, where asked for.
     """
 
     schema: str = FORECAST_SCHEMA

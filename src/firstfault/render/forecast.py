@@ -58,9 +58,11 @@ def _verdict(canvas: Canvas, made: Forecast) -> None:
 
 def _phases(canvas: Canvas, made: Forecast) -> None:
     canvas.blank()
-    canvas.put((f"{'PHASE':<20}{'ALLOCATED':>10}{'RESERVED':>10}{'TOTAL':>10}{'  BAND OF THE TOTAL':<20}", "head"))
+    wide = canvas.width >= 80
+    head = f"{'PHASE':<20}{'ALLOCATED':>10}{'RESERVED':>10}{'TOTAL':>10}"
+    canvas.put((cut(head + ("  BAND OF THE TOTAL" if wide else ""), canvas.width), "head"))
     for number, phase in enumerate(made.phases):
-        band = f"  {_gib(phase.total.lo)} to {_gib(phase.total.hi)}"
+        band = f"  {_gib(phase.total.lo)} to {_gib(phase.total.hi)}" if wide else ""
         row = (
             f"  {phase.name:<18}{_gib(phase.allocated.mid):>10}{_gib(phase.reserved.mid):>10}{_gib(phase.total.mid):>10}{band}"
         )
@@ -96,7 +98,7 @@ def _changes(canvas: Canvas, changes: tuple[Change, ...]) -> None:
 
 def _assumptions(canvas: Canvas, made: Forecast) -> None:
     canvas.blank()
-    canvas.put(("ASSUMED" if canvas.width < 60 else f"{'ASSUMED':<22}{'IS':<26}BECAUSE", "head"))
+    canvas.put(("ASSUMED" if canvas.width < 80 else f"{'ASSUMED':<22}{'IS':<26}BECAUSE", "head"))
     for one in made.assumptions:
         value = "none" if one.value is None else str(one.value)
         lead = f"  {one.fact:<20}{value:<25} "

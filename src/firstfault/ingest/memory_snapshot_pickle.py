@@ -85,6 +85,7 @@ class SnapshotPickle:
         self._runs: dict[bytes, Stack] = {}
         self._held = 0
         self._devices = 0
+        self.is_snapshot = False
         self.settings: dict[str, Any] = {}
 
     @property
@@ -247,7 +248,7 @@ class SnapshotPickle:
         new.role = ""
         below = stack[-1] if stack else None
         if below is None or (below == "segments" and len(marks) <= 1):
-            new.role = "segments"
+            new.role, self.is_snapshot = "segments", True
         elif below == "device_traces" and len(marks) <= 1:
             new.role = "traces"
         elif isinstance(below, _List) and below.role in ("traces", "trace"):

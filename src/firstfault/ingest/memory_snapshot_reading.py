@@ -22,6 +22,7 @@ class SnapshotReading:
         self.entries = 0
         self.size_bytes = 0
         self.stopped = ""
+        self.is_snapshot = False
         self.settings: dict[str, Any] = {}
         self.disagreeing: dict[int, int] = {}
 
@@ -60,6 +61,7 @@ def read_snapshot(read: Callable[[int], bytes]) -> SnapshotReading:
     except DamagedSnapshotError as error:
         reading.stopped = str(error)
     reading.size_bytes = pickle.position
+    reading.is_snapshot = pickle.is_snapshot
     settings = pickle.settings.get("allocator_settings")
     reading.settings = settings if isinstance(settings, dict) else {}
     for device, replay in reading.replays.items():

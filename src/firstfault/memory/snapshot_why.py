@@ -28,7 +28,9 @@ def failed_of(
     if growth:
         rate = growth[0].per_step_bytes
         per_step = f", {format_size(rate)} a step" if rate else ""
-        why += f" One call site keeps growing: it held {format_size(growth[0].last_bytes)}{per_step}."
+        site = growth[0].site
+        name = site.user or site.package or site.call
+        why += f" One call site keeps growing: {name} held {format_size(growth[0].last_bytes)}{per_step}."
     return FailedAllocation(
         request_bytes=failed.request_bytes,
         device_free_bytes=failed.device_free_bytes,

@@ -7,10 +7,14 @@ import os
 import subprocess
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from firstfault.errors import UsageError
+from firstfault.memory.closed_form import forecast
 from firstfault.memory.families import read_config
 from firstfault.memory.models import bundled, find_model
+from firstfault.memory.plan import MemoryPlan
 
 PUBLISHED = {
     "meta-llama/Llama-2-7b-hf": 6738415616,
@@ -99,3 +103,19 @@ def test_a_configuration_without_sizes_is_refused(config):
 def test_an_unknown_decoder_is_taken_for_a_llama_and_says_so():
     config = {**bundled()["meta-llama/Llama-2-7b-hf"], "model_type": "something-new"}
     assert not read_config(config).known
+
+
+ANY = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.lists(st.integers(), max_size=2))
+
+
+@given(st.data())
+def test_a_damaged_configuration_is_forecast_or_refused(data):
+    known = bundled()
+    config = dict(known[data.draw(st.sampled_from(sorted(known)))])
+    for key in data.draw(st.lists(st.sampled_from(sorted(config)), min_size=1, max_size=3)):
+        config[key] = data.draw(ANY)
+    try:
+        made = forecast(MemoryPlan(config=config, micro_batch=1, seq_len=16))
+    except UsageError:
+        return
+    assert made.phases

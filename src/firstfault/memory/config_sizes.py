@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from firstfault.memory.shapes import Activation, Matrix
+from firstfault.memory.shapes import Activation, Architecture, Matrix
 
 Config = Mapping[str, Any]
 MOST = 1 << 24
@@ -50,3 +50,21 @@ def rotary_share(config: Config, default: float) -> float:
     if told is None and isinstance(parameters, Mapping):
         told = parameters.get("partial_rotary_factor")
     return float(default if told is None else told)
+
+
+def check(shape: Architecture) -> None:
+    """ValueError where a size of the model is none, or so large that no machine holds it."""
+    matrices = [matrix for layer in shape.layers for matrix in layer.matrices.values()]
+    sizes = {"hidden size": shape.hidden, "vocabulary": shape.vocab, "heads": shape.heads, "head": shape.head_dim}
+    sizes |= {"key and value heads": shape.kv_heads} | {matrix.name: min(matrix.out, matrix.into) for matrix in matrices}
+    for name, number in [*sizes.items(), *((matrix.name, matrix.out) for matrix in matrices)]:
+        if not 1 <= number <= MOST:
+            raise ValueError(f"{name} = {number}")
+    for layer in shape.layers:
+        if not 1 <= layer.count <= 10_000 or layer.experts > 10_000 or layer.top_k > 10_000:
+            raise ValueError(f"{layer.count} layers of {layer.experts} experts")
+    if not 0 <= shape.rotary <= 1 or any(size < 0 for size in (*shape.tables, *shape.extra_vectors)):
+        raise ValueError("a table, or the share of rotary positions")
+    rates = (shape.embedding_dropout, shape.residual_dropout, shape.attention_dropout)
+    if not all(0 <= rate <= 1 for rate in rates):
+        raise ValueError(f"dropout {max(rates)}")

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from firstfault.errors import UsageError
-from firstfault.memory.config_sizes import Config, projections, rotary_share, size
+from firstfault.memory.config_sizes import Config, check, projections, rotary_share, size
 from firstfault.memory.encoders import ENCODERS
 from firstfault.memory.plain_decoders import PLAIN_DECODERS
 from firstfault.memory.shapes import Architecture, Layer, Matrix, Norm, Wiring
@@ -26,10 +26,10 @@ def read_config(config: Config, head: str | None = None) -> Architecture:
     )
     family = str(config.get("model_type", ""))
     try:
-        if family in ENCODERS:
-            return ENCODERS[family](config, head)
-        return DECODERS.get(family, _unknown)(config)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        made = ENCODERS[family](config, head) if family in ENCODERS else DECODERS.get(family, _unknown)(config)
+        check(made)
+        return made
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise UsageError(f"the model configuration lacks or mistakes a size: {error}", where=family or "config.json") from error
 
 

@@ -101,8 +101,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     """Peaks by phase and device, whether they fit, and every value that was assumed.
 
-    `peak` is the phase with the most live bytes (an index into `phases`), `limit` the memory of one device in bytes, None where
-    no device was named. `changes` are single changes, cheapest first; `fit` the shortest list of them that fits, where asked for.
+    `peak` is the phase with the most live bytes (an index into `phases`), `limit` the memory of one device in bytes, None
+    where no device was named. `changes` are single changes, the one that saves most first; `fit` the cheapest ones that
+    together fit, where asked for.
     """
 
     schema: str = FORECAST_SCHEMA

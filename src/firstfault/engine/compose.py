@@ -95,7 +95,7 @@ class Composer:
             others=others,
             collateral=collateral,
             cause=" ".join(filter(None, (self._cause() if failed else "", *self._attribution.circumstances))),
-            mechanism=_first_paragraph(body(self._pack, entry.id).sections.get("Why it happens", "")) if entry else "",
+            mechanism=self._mechanism(),
             reasons=reasons,
             fix=fixes,
             verify=verifications,
@@ -193,9 +193,16 @@ class Composer:
         # The lines are cited beside the sentence, once.
         return fill(_PLACE.sub("", condition.says), self._known, self._pack.facts).strip()
 
+    def _mechanism(self) -> str:
+        finding = self._walk.finding
+        if finding is None or not finding.alive:
+            return ""
+        return _first_paragraph(body(self._pack, finding.entry.id).sections.get("Why it happens", ""))
+
     def _cause(self) -> str:
         finding = self._walk.finding
-        said = fill(finding.entry.says, self._known, self._pack.facts).strip() if finding else ""
+        # A node that is only possible says nothing that is so.
+        said = fill(finding.entry.says, self._known, self._pack.facts).strip() if finding and finding.alive else ""
         if not said and not self._attribution.reason and not shows_run(self._aligned.bundle):
             return said_of(self._aligned.bundle)
         hang = self._aligned.hang

@@ -127,6 +127,7 @@ def walk(known: Known, pack: Pack, attribution: Attribution, *, shows_output: bo
         planned = () if shows_output else _planned(known, pack)
         return Walk(
             verdict="no_failure" if healthy else "undetermined",
+            path=_common_root(planned, known, pack),
             passed=planned,
             open=planned,
             only_collateral=_collateral(attribution, pack),
@@ -166,6 +167,12 @@ def _planned(known: Known, pack: Pack) -> tuple[Candidate, ...]:
         return ()
     found = (judge(entry, known) for entry in pack.entries.values() if any(half_known(one, known) for one in entry.plan))
     return tuple(candidate for candidate in found if candidate.veto is not True and candidate.requires is not False)
+
+
+def _common_root(planned: Sequence[Candidate], known: Known, pack: Pack) -> tuple[Candidate, ...]:
+    """The root below which all of them stand; none if there is no such one."""
+    roots = {_ancestry(candidate.entry, known, pack)[0].entry.id for candidate in planned}
+    return (judge(pack.entries[roots.pop()], known),) if len(roots) == 1 else ()
 
 
 def half_known(condition: Condition, known: Known) -> bool:

@@ -64,13 +64,13 @@ def missing_facts(walk: Walk, known: Known, pack: Pack, blanks: Blanks) -> tuple
     # its conditions open decides nothing yet.
     order = {name: index for index, name in enumerate(deciding)}
     facts.sort(key=lambda s: (s.name not in alone, _COSTS[s.cost], -required[s.name], -len(deciding[s.name]), order[s.name]))
-    if walk.only_collateral or finding is None:
+    if walk.only_collateral or finding is None or _of_plans(walk, {}, known):
         names = (
             _behind(known)
             if walk.only_collateral or known.value("fault.class") in {"none", "silent"}
             else _without(pack, known)
         )
-        if finding is None and walk.open:
+        if walk.open and not walk.only_collateral and known.value("fault.class") in {"none", "silent"}:
             names = (*_of_plans(walk, deciding, known), *names)
         front = [pack.facts[name] for name in names if name in pack.facts and not _is_settled(name, known)]
         facts = [*front, *(spec for spec in facts if spec not in front)]

@@ -14,8 +14,14 @@ MAX_TEXT_CHARS = 500
 
 WORDS = (
     *("mixed precision type:", "device_count", "setting cuda_visible_devices=", "world_size", "world size", "_nodes "),
-    *("saving fsdp", "saving deepspeed"),
+    *("saving fsdp", "saving deepspeed", "train batch size", "batch size per device", "accumulation steps ="),
 )
+
+
+def _count(text: str) -> int:
+    """`1,024` -> 1024."""
+    return int(text.replace(",", ""))
+
 
 _PRINTED = (
     # accelerate/state.py: the state of an Accelerator
@@ -34,6 +40,10 @@ _PRINTED = (
         ),
         int,
     ),
+    # transformers/trainer.py: what the Trainer says when it begins
+    ("train_batch_total", lazy_pattern(r"\bTotal train batch size \([^)]{1,80}\) = (?P<value>\d[\d,]{0,12})\s*$"), _count),
+    ("train_batch_per_device", lazy_pattern(r"\bInstantaneous batch size per device = (?P<value>\d[\d,]{0,12})\s*$"), _count),
+    ("train_accumulation", lazy_pattern(r"\bGradient Accumulation steps = (?P<value>\d[\d,]{0,12})\s*$"), _count),
     # torch/distributed/launcher/api.py: what torchelastic starts with
     ("min_nodes", lazy_pattern(r"^\s*min_nodes\s+: (?P<value>\d{1,6})\s*$"), int),
     ("max_nodes", lazy_pattern(r"^\s*max_nodes\s+: (?P<value>\d{1,6})\s*$"), int),

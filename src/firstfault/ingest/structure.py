@@ -246,7 +246,7 @@ _VALUES = _Reader(
     _printed,
     (
         *("mixed precision type:", "device_count", "setting cuda_visible_devices=", "world_size", "world size", "_nodes "),
-        *("saving fsdp", "saving deepspeed"),
+        *("saving fsdp", "saving deepspeed", "train batch size", "batch size per device", "accumulation steps ="),
     ),
 )
 _TRACEBACKS, _DUMPS, _COMMAND, _ENVIRONMENT = (_Reader(read) for read in (_tracebacks, _dumps, _command, _environment))

@@ -81,7 +81,9 @@ def _start(plan: Plan) -> Iterator[Fact]:
         yield fact("launch.command", " ".join(plan.command), "launch command")
     if plan.starter is None:
         return
-    where, spans = at(origin_of(plan, "num_processes") or origin_of(plan, "nproc_per_node") or origin_of(plan, "num_gpus"))
+    # A plain start takes its number from the mode alone.
+    names = ("launcher",) if plan.starter == "python" else ("num_processes", "nproc_per_node", "num_gpus")
+    where, spans = at(next((found for name in names if (found := origin_of(plan, name)) is not None), None))
     if plan.nproc_per_node is not None:
         yield fact("launch.processes", plan.nproc_per_node, where, spans)
     machines = plan.nnodes[1] if isinstance(plan.nnodes, tuple) else plan.nnodes

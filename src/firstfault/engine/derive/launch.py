@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.engine.derive.frames import library_path
+from firstfault.engine.derive.trained import devices_trained
 from firstfault.model.fact import Fact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from firstfault.engine.derive.scope import Scope
-    from firstfault.model.fact import FactSet
+    from firstfault.model.fact import FactSet, Setting
 
 PRODUCES = (
     "launch.command",
@@ -33,9 +34,20 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
     for fact in (*plan_facts(settings, at=scope.event.span if scope.event else None), *machine_facts(settings)):
         facts.add(fact)
         yield fact
+    for fact in _driven(settings, facts):
+        facts.add(fact)
+        yield fact
     for fact in (*_script(scope), *_dataparallel(scope, facts)):
         facts.add(fact)
         yield fact
+
+
+def _driven(settings: Sequence[Setting], facts: FactSet) -> Iterator[Fact]:
+    """The GPUs of the one process that the launch starts, by the batch that its Trainer prints."""
+    trained = devices_trained(settings) if facts.value("launch.processes") == 1 else None
+    if trained is not None and facts.value("launch.nodes_asked") in (None, 1):
+        origin = "total batch over the batch of a device"
+        yield Fact(name="trainer.n_gpu", value=trained.devices, origin=origin, spans=trained.spans, basis="derived")
 
 
 def _command(scope: Scope) -> Iterator[Fact]:

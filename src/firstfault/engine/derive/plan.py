@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from firstfault.engine.derive.frames import library_path
+from firstfault.engine.derive.trained import devices_trained
 from firstfault.launch.accelerate import find_config, type_name
 from firstfault.launch.view import Launch, basename, launches
 from firstfault.lazy_pattern import lazy_pattern
@@ -49,7 +52,7 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
     found = launches(settings, scope.event.span if scope.event else None)
     for fact in (
         _labels(scope),
-        _world_size(settings),
+        _world_size(settings, facts.value("launch.processes") == 1),
         _precision(found, settings, facts),
         _devices(scope, found, settings),
         _mode(scope, found, settings, facts),
@@ -75,7 +78,7 @@ def _labels(scope: Scope) -> Fact | None:
     return _fact("launch.rank_labels_seen", len(spans), "ranks with progress lines", shown)
 
 
-def _world_size(settings: Sequence[Setting]) -> Fact | None:
+def _world_size(settings: Sequence[Setting], alone: bool) -> Fact | None:
     """The largest size that a rank prints. Of a size of one nobody knows which group has it."""
     sizes = [
         (setting.value, setting)
@@ -83,6 +86,12 @@ def _world_size(settings: Sequence[Setting]) -> Fact | None:
         if (setting.family, setting.key) == ("printed", "world_size") and isinstance(setting.value, int)
     ]
     size, shown = max(sizes, key=lambda pair: pair[0], default=(0, None))
+    trained = devices_trained(settings)
+    if trained is not None and (shown is None or size < 2):
+        # Of one process the devices are its GPUs, not its world. Ranks that share one model share its batch as well, and a
+        # script may ask for that: the number is told, it establishes nothing.
+        seen = _fact("launch.world_size_seen", trained.devices, "batch of the Trainer", trained.spans)
+        return None if alone else replace(seen, basis="told")
     if shown is None or size < 2:
         return None
     return _fact("launch.world_size_seen", size, "world size in the log", (shown.span,))

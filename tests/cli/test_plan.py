@@ -99,3 +99,39 @@ def test_what_cannot_be_understood_is_a_usage_error(words: list[str]) -> None:
 def test_a_file_without_a_launch_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing here\n")
     assert run(["plan", "notes.txt"]) == 2
+
+
+CONFIG = 'compute_environment: LOCAL_MACHINE\ndistributed_type: "NO"\nnum_machines: 1\nnum_processes: 1\n'
+
+
+def test_findings_end_with_1_and_their_change_applies(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(CONFIG)
+    words = ("--", "accelerate", "launch", "--config_file", "c.yaml", "train.py")
+    code, made = answer(capsys, *KNOWN, *words)
+    assert (code, [one["entry"] for one in made["findings"]]) == (1, ["trainer-implicit-dataparallel"])  # type: ignore[attr-defined, index]
+    assert run(["plan", "--patch", *KNOWN, *words]) == 1
+    patch = capsys.readouterr().out
+    assert patch.startswith("--- a/c.yaml\n+++ b/c.yaml\n")
+    assert '-distributed_type: "NO"\n+distributed_type: MULTI_GPU\n' in patch
+
+
+@pytest.mark.parametrize(("gpus", "code"), [("1", 0), ("4", 1)])
+def test_a_plan_is_held_against_what_is_expected(capsys: pytest.CaptureFixture[str], gpus: str, code: int) -> None:
+    assert run(["plan", "--gpus", gpus, "--expect", "1 process on 1 GPU", "--", "python", "train.py"]) == code
+    assert capsys.readouterr().err == ("" if code == 0 else "expected gpus 1: it is 4\n")
+
+
+def test_an_expectation_that_cannot_be_answered_is_exit_code_3(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "--expect", "1 process on 1 GPU", "--", "python", "train.py"]) == 3
+    assert capsys.readouterr().err == "expected gpus 1: not known\n"
+    assert run(["plan", "--expect", "a lot", "--", "python", "train.py"]) == 2
+
+
+def test_files_are_checked_with_file_and_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "good.yaml").write_text(CONFIG.replace('"NO"', "MULTI_GPU"))
+    (tmp_path / "bad.yaml").write_text(CONFIG.replace('"NO"', "MULTI_GPU") + "mixed_precision: no\n")
+    assert run(["plan", "--check", *KNOWN, "good.yaml"]) == 0
+    assert "nothing is wrong" in capsys.readouterr().out
+    assert run(["plan", "--check", *KNOWN, "good.yaml", "bad.yaml"]) == 1
+    assert "launcher-config-value-type (bad.yaml:5)" in capsys.readouterr().out
+    assert run(["plan", "--check", "absent.yaml"]) == 4

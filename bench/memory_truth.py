@@ -1,7 +1,7 @@
 """Published memory measurements beside the forecast: `python bench/memory_truth.py FILE.yaml`.
 
 Rows that the plan cannot express are listed with the reason. Nothing is fitted to a row: what a row leaves open is answered by
-the default of the code that was measured, and stands in `_plan`.
+the default of the code that was measured, and stands in `plan_of`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def _parallel(text: str) -> Parallel:
     return Parallel(strategy=strategy, world=int(found[2]))
 
 
-def _plan(row: dict[str, Any]) -> MemoryPlan:
+def plan_of(row: dict[str, Any]) -> MemoryPlan:
+    """The row as a plan; Unexpressed (or a FirstfaultError) for what it cannot tell."""
     name, config = find_model(str(row["model"]))
     method, dtype = str(row["method"]).lower(), str(row["dtype"])
     if row["class"] in ("compiled", "incomplete") and "unknown" in (str(row["micro_batch"]), str(row["seq_len"])):
@@ -122,8 +123,9 @@ def _device(name: str) -> Any:
         return find_device(name.partition("-")[0], None)
 
 
-def _compared(row: dict[str, Any]) -> int:
-    made = forecast(_plan(row))
+def compared(row: dict[str, Any]) -> int:
+    """Bytes of the forecast in the sense of the row's own figure: allocated, reserved, or all that nvidia-smi shows."""
+    made = forecast(plan_of(row))
     kind = str(row["kind"])
     if "alloc" in kind:
         return max(phase.allocated.mid for phase in made.phases)
@@ -141,7 +143,7 @@ def main(path: str) -> None:
     print(f"{'id':<34}{'class':<16}{'measured':>10}{'forecast':>10}{'error %':>9}   GB (1e9 bytes)")
     for row in rows:
         try:
-            told = _compared(row)
+            told = compared(row)
         except (Unexpressed, FirstfaultError) as error:
             print(f"{row['id']:<34}{row['class']:<16}{row['measured_bytes'] / 1e9:>10.2f}{'-':>10}{'-':>9}   {error}")
             continue

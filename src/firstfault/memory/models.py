@@ -7,6 +7,8 @@ from typing import Any
 from firstfault.errors import UnreadableInputError, UsageError
 
 MAX_BYTES = 4 << 20
+_TUNED = {"instruct", "chat", "it", "hf", "base", "pt", ""}
+"""What names of tuned models add to those of their base: the shape is the same."""
 
 
 def bundled() -> dict[str, dict[str, Any]]:
@@ -24,14 +26,22 @@ def find_model(name: str) -> tuple[str, dict[str, Any]]:
     for full, config in known.items():
         if wanted in (plain(full), plain(full.rpartition("/")[2])):
             return full, config
-    words = set(name.lower().replace("_", "-").split("/")[-1].split("-"))
-    close = [full for full in known if words <= set(full.lower().partition("/")[2].replace("_", "-").split("-"))]
+    words = _words(name) - _TUNED
+    close = [full for full in known if words and words <= _words(full)]
+    # `Mistral-7B-Instruct-v0.2` has the shape of its base model; of several the one with the fewest other words.
+    if any(one.isdigit() for one in name):
+        fewest = min((len(_words(full)) for full in close), default=0)
+        close = [full for full in close if len(_words(full)) == fewest]
     close = close or [full for full in known if wanted and wanted in plain(full)]
     if len(close) == 1:
         return close[0], known[close[0]]
     some = ", ".join(sorted(close or known)[:8])
     hint = f"Among the bundled ones: {some} ... or give its config.json."
     raise UsageError(f"unknown model {name!r}", where="--model", hint=hint)
+
+
+def _words(name: str) -> set[str]:
+    return set(name.lower().rpartition("/")[2].replace("_", "-").replace(" ", "-").split("-"))
 
 
 def plain(name: str) -> str:

@@ -61,6 +61,10 @@ def read_source(handed: Handed, pack: Pack, scanner: Scanner, template: LineTemp
             from firstfault.ingest.flight_recorder import read_flight_recorder
 
             return [read_flight_recorder(handed, opened)]
+        if kind == "memory_snapshot":
+            from firstfault.ingest.memory_snapshot import read_memory_snapshot
+
+            return [read_memory_snapshot(handed, opened)]
         if kind == "error_file":
             return [_read_error_file(handed, opened, pack, scanner)]
         try:

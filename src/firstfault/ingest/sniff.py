@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 
-from firstfault.ingest.dump_head import is_dump
+from firstfault.ingest.dump_head import is_dump, is_memory_snapshot
 from firstfault.ingest.linekind import is_command, is_key, is_log, is_prose, prompt_command
 from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.bundle import SourceKind
@@ -226,6 +226,7 @@ def _is_python(sample: Sample) -> bool:
 
 _BY_CONTENT: tuple[tuple[SourceKind, Callable[[Sample], bool]], ...] = (
     ("empty", lambda sample: sample.is_empty and sample.name != "error.json"),
+    ("memory_snapshot", lambda sample: is_memory_snapshot(sample.data)),
     ("flight_recorder", lambda sample: is_dump(sample.data)),
     ("binary", _is_binary),
     ("error_file", lambda sample: bool(_ERROR_FILE.match(sample.text)) or sample.name == "error.json"),

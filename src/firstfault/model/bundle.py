@@ -27,6 +27,7 @@ SourceKind = Literal[
     "kubernetes",
     "vitals",
     "flight_recorder",
+    "memory_snapshot",
     "prose",
     "python",
     "binary",

@@ -1,0 +1,122 @@
+"""A memory snapshot among the sources of a run: the allocation that failed as an event with its stack, and its figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstfault.ingest.memory_snapshot_reading import SnapshotReading, read_snapshot
+from firstfault.ingest.memory_snapshot_replay import Failed, Replay
+from firstfault.model.bundle import Note, Source, SourceReport
+from firstfault.model.event import Event, ExceptionBlock, Frame, Place, Traceback
+from firstfault.model.fact import Fact
+from firstfault.model.span import SourceSpan
+from firstfault.units import format_size
+
+if TYPE_CHECKING:
+    from firstfault.ingest.handed import Handed
+    from firstfault.ingest.memory_snapshot_state import DeviceState
+    from firstfault.ingest.open import Opened
+    from firstfault.model.event import CaptureValue
+
+PRODUCES = ("oom.reserved_bytes", "oom.largest_free_bytes")
+SIGNAL = "torch.oom.cuda.2_1"
+_SMALL_REQUEST_BYTES = 1 << 20
+
+
+def read_memory_snapshot(handed: Handed, opened: Opened) -> SourceReport:
+    """What a snapshot says of the failure. One that cannot be read, or holds no failed allocation, is a note."""
+    reading = read_snapshot(lambda size: opened.read(size) or b"")
+    source = Source(
+        id=handed.path,
+        path=handed.path,
+        kind="memory_snapshot",
+        place=handed.place,
+        size_bytes=reading.size_bytes,
+        ends=opened.whole and not reading.stopped,
+    )
+    notes = list(opened.notes)
+    if reading.stopped:
+        nothing = not reading.segments and not reading.entries
+        notes.append(Note(handed.path, f"memory snapshot read in part: it {reading.stopped}", fatal=nothing))
+    found = [(device, replay) for device, replay in sorted(reading.replays.items()) if replay.failed is not None]
+    if not found:
+        notes.append(
+            Note(handed.path, f"no failed allocation in it; firstfault memory {handed.path} shows what holds the memory")
+        )
+        return SourceReport(source=source, notes=tuple(notes))
+    device, replay = max(found, key=lambda pair: pair[1].failed.moment.time_us if pair[1].failed else 0)
+    return _report(source, device, replay, reading, notes)
+
+
+def _report(source: Source, device: int, replay: Replay, reading: SnapshotReading, notes: list[Note]) -> SourceReport:
+    failed = replay.failed
+    assert failed is not None
+    span = SourceSpan(source.path, 1, 0, f"device_traces[{device}][{failed.moment.event - 1}]")
+    captures: dict[str, CaptureValue] = {
+        "requested": failed.request_bytes,
+        "device": device,
+        "free": failed.device_free_bytes,
+    }
+    facts = []
+    state = reading.states.get(device)
+    if state is not None and not reading.stopped and not replay.events_since_failed:
+        # Only a snapshot that was taken at the failure shows the pools of that moment.
+        captures |= _state(state)
+        facts = list(_facts(state, failed, span))
+    text = f"CUDA out of memory. Tried to allocate {format_size(failed.request_bytes)}. (from the trace of the allocator)"
+    traceback = _traceback(failed, text, span, source.place, source.id)
+    event = Event(
+        name="torch.oom",
+        signal=SIGNAL,
+        role="initiating",
+        fault_class="device_oom",
+        span=span,
+        text=text,
+        place=source.place,
+        captures=captures,
+        source_id=source.id,
+        traceback=0 if traceback else None,
+    )
+    rank = source.place.rank
+    return SourceReport(
+        source=source,
+        events=(event,),
+        tracebacks=(traceback,) if traceback else (),
+        facts=tuple(facts),
+        ranks=() if rank is None else (rank,),
+        notes=tuple(notes),
+    )
+
+
+def _state(state: DeviceState) -> dict[str, CaptureValue]:
+    """Bytes in use, unused and in private pools, as the message of torch has them."""
+    pools = state.pools.items()
+    allocated = sum(pool.allocated_bytes for _, pool in pools)
+    private = sum(pool.allocated_bytes for (_, _, pool_id), pool in pools if pool_id != (0, 0))
+    captures: dict[str, CaptureValue] = {"allocated": allocated, "unallocated": max(0, state.reserved_bytes - allocated)}
+    return captures | ({"pools": private} if private else {})
+
+
+def _facts(state: DeviceState, failed: Failed, span: SourceSpan) -> list[Fact]:
+    kind = "small" if failed.request_bytes <= _SMALL_REQUEST_BYTES else "large"
+    usable = [
+        pool.largest_free_bytes
+        for (pool_kind, stream, pool_id), pool in state.pools.items()
+        if pool_kind in (kind, "unknown") and stream == failed.stream and pool_id == (0, 0)
+    ]
+    origin = "segments of the memory snapshot"
+    return [
+        Fact(name="oom.reserved_bytes", value=state.reserved_bytes, origin=origin, spans=(span,)),
+        Fact(name="oom.largest_free_bytes", value=max(usable, default=0), origin=origin, spans=(span,)),
+    ]
+
+
+def _traceback(failed: Failed, text: str, span: SourceSpan, place: Place, source_id: str) -> Traceback | None:
+    """The Python frames of the failed request, as a traceback would list them; None without any."""
+    frames = () if failed.stack is None else failed.stack.frames
+    python = [frame for frame in frames if frame.rank >= 0]
+    if not python:
+        return None
+    printed = tuple(Frame(frame.path, frame.line, frame.name, "", span) for frame in reversed(python))
+    block = ExceptionBlock(type="torch.OutOfMemoryError", message=text, frames=printed, span=span, end_offset=0)
+    return Traceback(blocks=(block,), place=place, source_id=source_id)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import gzip
+import pickle
+from pathlib import Path
+
+import pytest
+
+from firstfault.ingest.handed import Handed
+from firstfault.ingest.memory_snapshot import PRODUCES, read_memory_snapshot
+from firstfault.ingest.open import open_handed
+from firstfault.ingest.sniff import sniff
+from firstfault.model.bundle import SourceReport
+from firstfault.model.event import Place
+from memory_snapshots import MIB, WEIGHTS, Device, dump, snapshot, train
+
+
+def report(path: Path, *devices: Device, cut: int = 0) -> SourceReport:
+    data = pickle.dumps(snapshot(*devices), protocol=4)
+    path.write_bytes(data[: len(data) - cut])
+    handed = Handed(path=path.name, location=path, place=Place(rank=2))
+    with open_handed(handed) as opened:
+        assert sniff(path.name, opened.head) == "memory_snapshot"
+        return read_memory_snapshot(handed, opened)
+
+
+def full(capacity: int = 900 * MIB) -> Device:
+    device = Device(1, capacity)
+    with pytest.raises(MemoryError):
+        train(device, 9, leak=30 * MIB)
+    return device
+
+
+def test_a_failed_allocation_is_an_event_with_its_stack(tmp_path: Path) -> None:
+    device = full()
+    found = report(tmp_path / "rank2.pickle", device)
+    (event,) = found.events
+    assert (event.name, event.fault_class, event.place.rank) == ("torch.oom", "device_oom", 2)
+    assert event.span.part == f"device_traces[1][{len(device.trace) - 1}]"
+    assert event.captures["requested"] == device.trace[-1]["size"]
+    assert event.captures["free"] == device.capacity - device.reserved
+    assert event.captures["allocated"] == sum(segment["allocated_size"] for segment in device.segments)
+    frames = found.tracebacks[0].root.frames
+    assert frames[0].function == "main"
+    assert {fact.name for fact in found.facts} == set(PRODUCES)
+    assert {fact.name: fact.value for fact in found.facts}["oom.reserved_bytes"] == device.reserved
+    assert all(fact.spans == (event.span,) for fact in found.facts)
+
+
+def test_the_largest_piece_is_that_of_the_pool_the_request_could_use(tmp_path: Path) -> None:
+    device = Device(0, 100 * MIB)
+    device.alloc("a", 60 * MIB, WEIGHTS)
+    device.alloc("small", MIB // 2, WEIGHTS)
+    device.free("a")
+    with pytest.raises(MemoryError):
+        device.alloc("b", 80 * MIB, WEIGHTS)
+    assert {fact.name: fact.value for fact in report(tmp_path / "a", device).facts}["oom.largest_free_bytes"] == 60 * MIB
+
+
+def test_a_later_state_says_nothing_of_the_pools_at_the_failure(tmp_path: Path) -> None:
+    device = full()
+    device.free("weight0")
+    found = report(tmp_path / "later.pickle", device)
+    assert found.facts == ()
+    assert "allocated" not in found.events[0].captures
+
+
+def test_without_a_failure_a_note_names_the_command(tmp_path: Path) -> None:
+    device = Device()
+    train(device, 1)
+    found = report(tmp_path / "fine.pickle", device)
+    assert found.events == ()
+    assert "firstfault memory fine.pickle" in found.notes[0].what
+    assert not found.notes[0].fatal
+
+
+def test_a_cut_snapshot_is_a_note(tmp_path: Path) -> None:
+    found = report(tmp_path / "cut.pickle", full(), cut=40)
+    assert "in part" in found.notes[0].what
+    assert not found.source.ends
+    assert found.events
+    assert found.facts == ()
+
+
+def test_private_pools_are_told_as_the_message_of_torch_tells_them(tmp_path: Path) -> None:
+    device, graphs = Device(0, 200 * MIB), Device(0, pool=(0, 3))
+    graphs.alloc("graph", 30 * MIB, WEIGHTS)
+    device.alloc("a", 150 * MIB, WEIGHTS)
+    with pytest.raises(MemoryError):
+        device.alloc("b", 90 * MIB, WEIGHTS)
+    device.segments += graphs.segments
+    assert report(tmp_path / "graphs.pickle", device).events[0].captures["pools"] == 30 * MIB
+
+
+def test_other_pickles_are_no_snapshots(tmp_path: Path) -> None:
+    for value in ({"version": "2.5", "entries": []}, [1, 2], {"a": {"total": 1}}, "segments"):
+        assert sniff("a.pickle", pickle.dumps(value)) != "memory_snapshot"
+    old = snapshot(full())["segments"]
+    assert sniff("a.pickle", pickle.dumps(old)) == "memory_snapshot"
+    packed = dump(tmp_path / "a.pickle.gz", [])
+    packed.write_bytes(gzip.compress(pickle.dumps(snapshot(full()))))
+    with open_handed(Handed(path="a.pickle.gz", location=packed)) as opened:
+        assert sniff("a.pickle.gz", opened.head) == "memory_snapshot"

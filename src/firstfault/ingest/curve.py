@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from io import BufferedReader
 from pathlib import Path
 from statistics import median
 
@@ -18,6 +19,7 @@ from firstfault.model.span import SourceSpan
 MAX_BYTES = 64 << 20
 """Read of each log; a curve that differs does so long before."""
 MAX_POINTS = 200_000
+_CHUNK_BYTES = 256 << 10
 MAX_LINE_CHARS = 4_096
 _LOG_KINDS = frozenset({"log", "unknown", "slurm"})
 
@@ -72,7 +74,8 @@ def _lines(path: str) -> Iterable[tuple[int, int, str]]:
         return
     offset = 0
     try:
-        with open_handed(Handed(path=path, location=location, size_bytes=location.stat().st_size)) as file:
+        handed = Handed(path=path, location=location, size_bytes=location.stat().st_size)
+        with BufferedReader(open_handed(handed), _CHUNK_BYTES) as file:
             for number, raw in enumerate(file, 1):
                 # A progress bar overwrites its own line.
                 for part in raw.split(b"\r")[-8:]:
@@ -86,7 +89,8 @@ def _lines(path: str) -> Iterable[tuple[int, int, str]]:
 
 
 def _take_loss(line: str, span: SourceSpan, losses: dict[str, Point]) -> None:
-    loss = _LOSS.search(line) if "loss" in line else None
+    # What the Trainer prints at its end is the mean of all steps.
+    loss = _LOSS.search(line) if "loss" in line and "train_runtime" not in line else None
     if loss is None or len(losses) >= MAX_POINTS:
         return
     step, epoch = _STEP.search(line), _EPOCH.search(line)

@@ -87,7 +87,7 @@ def verdict_word(made: Comparison) -> tuple[str, Role]:
         return "UNDETERMINED", "warn"
     if not made.differences:
         return "NO DIFFERENCE", "good"
-    return ("BOTH ALIKE", "warn") if made.a.ending not in ("ends_well", "not_seen") else ("NOTHING AMISS", "good")
+    return ("UNCHANGED", "warn") if made.a.ending not in ("ends_well", "not_seen") else ("NOTHING AMISS", "good")
 
 
 def next_command(made: Comparison) -> str:

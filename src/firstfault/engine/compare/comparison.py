@@ -190,7 +190,9 @@ def _summary(a: Side, b: Side, explanations: Sequence[Explanation], rows: Rows, 
         return explanations[0].title or explanations[0].text
     if _fail_alike(a, b):
         what = a.subject.title or a.subject.cause
-        return f"{what}. Nothing that differs matters to that."
+        if not count:
+            return f"Nothing that was read differs; both fail alike: {what}."
+        return f"Both fail alike: {what}. Nothing that differs matters to that."
     if _is_bad(a) and _is_bad(b):
         return f"Both fail, each in its own way, and none of the {count} differences is known to lead to either."
     if _one_is_bad(a, b) and (a.subject.told or b.subject.told) and _same_program(a, b):

@@ -240,12 +240,21 @@ def _explanation(failing: Side, other: Side, name: SideName, grounds: Sequence[_
 
 
 def _verdict(failing: Side, other: Side, grounds: Sequence[_Ground]) -> Certainty:
-    """Established only if the failure is, the other side is seen to go well, and the cause needs it."""
+    """Established only if the failure is, the other side is seen to go well, and the cause needs it.
+
+    Where the diagnosis stopped at a symptom, what is known of the symptom makes its explanation likely.
+    """
     seen = other.subject.ending == "ends_well" and not other.subject.told
     sure = failing.subject.verdict == "established" and any(ground.decisive for ground in grounds)
-    if failing.subject.verdict not in ("established", "likely"):
-        return "undetermined"
-    return "established" if sure and seen and not fell_short(other, failing) else "likely"
+    if sure and seen and not fell_short(other, failing):
+        return "established"
+    known = failing.subject.verdict in ("established", "likely") or (seen and _holds(grounds[0].entry, failing))
+    return "likely" if known else "undetermined"
+
+
+def _holds(entry: Entry, failing: Side) -> bool:
+    """True if the failure surely is the entry, whatever its own cause may be."""
+    return bool(entry.requires) and all(parse(condition.if_).evaluate(failing.known) is True for condition in entry.requires)
 
 
 def fell_short(other: Side, failing: Side) -> bool:

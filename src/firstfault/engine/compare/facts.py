@@ -28,7 +28,43 @@ _TOPICS: tuple[tuple[str, Topic], ...] = (
     ("gpu.count_torch", "machine"),
     ("lib.torch_has_cuda", "version"),
 )
-_NOT_COMPARED = frozenset({"launch.command", "oom.phase", "oom.consumer", "oom.device", "oom.allocator"})
+_NOT_COMPARED = frozenset(
+    {"launch.command", "run.attempts", "oom.same_device_on_ranks", "oom.phase", "oom.consumer", "oom.device", "oom.allocator"}
+)
+# What only a failure prints, or every failing run lacks: unknown on the other side says nothing.
+_BOTH_OR_NONE = ("oom.", "run.", "launch.processes_asked", "launch.rank_labels_seen", "launch.world_size_seen")
+_NAMES = {
+    "launch.starter": "started by",
+    "launch.processes": "processes on a machine",
+    "launch.processes_asked": "processes asked for",
+    "launch.world_size_seen": "world size printed",
+    "launch.visible_gpus": "GPUs a process sees",
+    "launch.nodes_asked": "machines asked for",
+    "launch.config_source": "accelerate configuration",
+    "trainer.n_gpu": "Trainer: GPUs of a process",
+    "trainer.uses_dataparallel": "nn.DataParallel",
+    "run.world_size": "processes in all",
+    "run.strategy": "strategy",
+    "run.zero_stage": "ZeRO stage",
+    "run.framework": "framework of the loop",
+    "run.steps_done": "steps done",
+    "run.finished": "reached its end",
+    "train.micro_batch": "batch of a device",
+    "train.accumulation_steps": "accumulated steps",
+    "train.seq_len": "sequence length",
+    "train.gradient_checkpointing": "gradient checkpointing",
+    "train.weights_dtype": "type of the weights",
+    "train.eval_accumulation_steps": "eval_accumulation_steps",
+    "model.vocab_size": "vocabulary",
+    "oom.requested_bytes": "refused request",
+    "oom.total_bytes": "memory of the GPU",
+    "oom.free_bytes": "free at that moment",
+    "oom.process_bytes": "held by the process",
+    "oom.allocated_bytes": "allocated by PyTorch",
+    "oom.reserved_bytes": "reserved by PyTorch",
+    "oom.unallocated_bytes": "reserved, unallocated",
+    "host.ram_bytes": "memory of the host",
+}
 _BY_PLAN = ("launch.", "trainer.", "run.")
 
 
@@ -41,8 +77,12 @@ def fact_rows(a: Side, b: Side, pack: Pack, rows: Rows) -> None:
             continue
         spec = pack.facts.get(name)
         left, right = _value(a.facts, name), _value(b.facts, name)
-        rows.add(topic, name, spec.says if spec else name, [left, right], _change(name, spec, a.facts, b.facts))
-    rows.add("batch", "effective_batch", "samples of an optimizer step", [_effective(side) for side in (a, b)])
+        if name.startswith(_BOTH_OR_NONE) and "unknown" in (left.state, right.state):
+            continue
+        rows.add(
+            topic, name, _NAMES.get(name) or (spec.says if spec else name), [left, right], _change(name, spec, a.facts, b.facts)
+        )
+    rows.add("batch", "effective_batch", "effective batch", [_effective(side) for side in (a, b)])
 
 
 def _value(facts: FactSet, name: str) -> SideValue:

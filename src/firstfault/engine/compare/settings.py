@@ -23,7 +23,7 @@ _TOPICS: dict[str, Topic] = {
     "environment": "environment",
     "printed": "plan",
 }
-_PRINTED = frozenset({"mixed_precision", "world_size", "device_count", "CUDA_VISIBLE_DEVICES"})
+_PRINTED = frozenset({"mixed_precision", "device_count", "CUDA_VISIBLE_DEVICES"})
 _WHOLE_LIST = 8
 """From so many packages or variables on a listing is taken to be whole: what it lacks is not there."""
 # Different in every run and of no consequence, or each process's own.

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from firstfault.cli.main import run
+from firstfault.cli.survey import listening_ports
 
 
 @pytest.fixture(autouse=True)
@@ -135,3 +136,13 @@ def test_files_are_checked_with_file_and_line(capsys: pytest.CaptureFixture[str]
     assert run(["plan", "--check", *KNOWN, "good.yaml", "bad.yaml"]) == 1
     assert "launcher-config-value-type (bad.yaml:5)" in capsys.readouterr().out
     assert run(["plan", "--check", "absent.yaml"]) == 4
+
+
+def test_ports_that_somebody_listens_on_are_read_from_the_kernel(tmp_path: Path) -> None:
+    table = tmp_path / "tcp"
+    table.write_text(
+        "  sl  local_address rem_address   st tx_queue\n"
+        "   0: 0100007F:733C 00000000:0000 0A 00000000:00000000\n"
+        "   1: 0100007F:8AE2 0100007F:733C 01 00000000:00000000\n"
+    )
+    assert listening_ports((str(table), str(tmp_path / "absent"))) == {29500}

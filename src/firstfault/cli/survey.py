@@ -10,6 +10,7 @@ from firstfault.launch.request import Machine
 
 PACKAGES = ("accelerate", "torch", "transformers", "deepspeed")
 _SECONDS = 20
+_MAX_TABLE_CHARS = 1 << 20
 _QUERY = ("--query-gpu=name,driver_version", "--format=csv,noheader")
 _ASK = (
     "import importlib.metadata as m\n"
@@ -27,7 +28,21 @@ def survey_machine(gpus: int | None) -> Machine:
             gpus = len(rows)
             name, _, driver = (part.strip() for part in rows[0].rpartition(",")) if rows else (None, "", None)
     cpus = os.cpu_count()
-    return Machine(gpus=gpus, gpu_name=name, driver=driver, cpus=cpus)
+    return Machine(gpus=gpus, gpu_name=name, driver=driver, cpus=cpus, ports_in_use=listening_ports())
+
+
+def listening_ports(tables: Sequence[str] = ("/proc/net/tcp", "/proc/net/tcp6")) -> frozenset[int]:
+    """The ports that somebody listens on, by the tables of the kernel; none where there are no such tables."""
+    ports: set[int] = set()
+    for table in tables:
+        try:
+            with open(table, encoding="ascii") as file:  # noqa: PTH123
+                rows = [row.split() for row in file.read(_MAX_TABLE_CHARS).splitlines()[1:]]
+        except (OSError, ValueError):
+            continue
+        # Columns: number, local address:port in hexadecimal, remote one, state; 0A is LISTEN.
+        ports.update(int(row[1].rpartition(":")[2], 16) for row in rows if len(row) > 3 and row[3] == "0A")
+    return frozenset(ports)
 
 
 def installed_versions(command: Sequence[str], python: str | None, given: str | None) -> dict[str, str]:

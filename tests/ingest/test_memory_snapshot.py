@@ -5,13 +5,16 @@ import pickle
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from firstfault.ingest.handed import Handed
 from firstfault.ingest.memory_snapshot import PRODUCES, read_memory_snapshot
+from firstfault.ingest.memory_snapshot_twin import joined
 from firstfault.ingest.open import open_handed
 from firstfault.ingest.sniff import sniff
-from firstfault.model.bundle import SourceReport
-from firstfault.model.event import Place
+from firstfault.model.bundle import Source, SourceReport
+from firstfault.model.event import Event, Place
+from firstfault.model.span import SourceSpan
 from memory_snapshots import MIB, WEIGHTS, Device, dump, snapshot, train
 
 
@@ -101,3 +104,49 @@ def test_other_pickles_are_no_snapshots(tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(pickle.dumps(snapshot(full()))))
     with open_handed(Handed(path="a.pickle.gz", location=packed)) as opened:
         assert sniff("a.pickle.gz", opened.head) == "memory_snapshot"
+
+
+def logged(requested: int, device: int, rank: int | None) -> SourceReport:
+    event = Event(
+        name="torch.oom",
+        signal="torch.oom.cuda.2_1",
+        role="initiating",
+        fault_class="device_oom",
+        span=SourceSpan("rank.log", 7, 0),
+        text="CUDA out of memory.",
+        place=Place(rank=rank),
+        captures={"requested": requested, "device": device},
+    )
+    return SourceReport(source=Source(id="rank.log", path="rank.log", kind="log"), events=(event,))
+
+
+def alone(tmp_path: Path) -> SourceReport:
+    found = report(tmp_path / "oom.pickle", full())
+    nobody = Place()
+    event = replace(found.events[0], place=nobody)
+    return replace(found, source=replace(found.source, place=nobody), events=(event,), ranks=())
+
+
+def test_the_log_of_the_same_request_is_the_failure_and_gives_the_rank(tmp_path: Path) -> None:
+    snapshot_report = alone(tmp_path)
+    size = int(snapshot_report.events[0].captures["requested"])
+    mine, other = joined([snapshot_report, logged(round(size * 1.004), 1, 5)])
+    assert mine.events[0].quoted
+    assert mine.source.place.rank == mine.events[0].place.rank == mine.tracebacks[0].place.rank == 5
+    assert mine.facts == snapshot_report.facts
+    assert not other.events[0].quoted
+
+
+def test_another_request_or_device_is_another_failure(tmp_path: Path) -> None:
+    snapshot_report = alone(tmp_path)
+    size = int(snapshot_report.events[0].captures["requested"])
+    for foreign in (logged(2 * size, 1, 5), logged(size, 0, 5)):
+        assert joined([snapshot_report, foreign])[0] == snapshot_report
+
+
+def test_figures_of_one_of_several_equal_ranks_belong_to_nobody(tmp_path: Path) -> None:
+    snapshot_report = alone(tmp_path)
+    size = int(snapshot_report.events[0].captures["requested"])
+    found = joined([logged(size, 1, 1), snapshot_report, logged(size, 1, 3)])[1]
+    assert found.events[0].quoted
+    assert (found.facts, found.ranks) == ((), ())

@@ -49,6 +49,10 @@ def _bundle(handed: Sequence[Handed], notes: list[Note], pack: Pack, begin: floa
             if item.stream is None and any(report.source.kind in ("log", "unknown") for report in read[index]):
                 read[index] = read_source(item, pack, scanner, template)
     reports = [report for found in read for report in found]
+    if any(report.source.kind == "memory_snapshot" for report in reports):
+        from firstfault.ingest.memory_snapshot_twin import joined
+
+        reports = joined(reports)
     useless = [note for report in reports for note in report.notes if note.fatal]
     if not any(report.source.kind not in _EVIDENCE_KINDS and not _is_unread(report) for report in reports):
         first = (*useless, *(note for note in notes if note.fatal), *notes)

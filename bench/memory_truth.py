@@ -102,6 +102,7 @@ def plan_of(row: dict[str, Any]) -> MemoryPlan:
         weights=weights,
         autocast=base if weights != base else None,
         quantization=quantization,
+        prepares_kbit="bnb" in method and "patched" not in method,
         lora=_lora(method),
         optimizer=_optimizer(str(row["optimizer"]).lower()),
         micro_batch=_number(row["micro_batch"], "micro batch"),

@@ -175,3 +175,12 @@ def test_every_bundled_model_can_be_forecast_and_its_components_add_up(name):
         assert sum(part.bytes for part in phase.components) == phase.allocated.mid
         assert phase.allocated.lo <= phase.allocated.mid <= phase.allocated.hi
         assert phase.total.lo <= phase.total.mid <= phase.total.hi
+
+
+def test_kbit_preparation_computes_the_rest_in_fp32():
+    lora = Lora(rank=16, targets=("q_proj", "v_proj"))
+    plan = MemoryPlan(config=LLAMA, weights="bfloat16", micro_batch=4, seq_len=512, lora=lora, quantization="nf4")
+    prepared = peaks(replace(plan, prepares_kbit=True))
+    embedding = 128256 * 2048
+    assert prepared["load"] - peaks(plan)["load"] == pytest.approx(2 * embedding, rel=0.03)
+    assert prepared["backward"] > 1.4 * peaks(plan)["backward"]

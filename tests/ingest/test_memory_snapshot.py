@@ -45,9 +45,10 @@ def test_a_failed_allocation_is_an_event_with_its_stack(tmp_path: Path) -> None:
     assert event.captures["allocated"] == sum(segment["allocated_size"] for segment in device.segments)
     frames = found.tracebacks[0].root.frames
     assert frames[0].function == "main"
-    assert {fact.name for fact in found.facts} == set(PRODUCES)
-    assert {fact.name: fact.value for fact in found.facts}["oom.reserved_bytes"] == device.reserved
-    assert all(fact.spans == (event.span,) for fact in found.facts)
+    facts = {fact.name: fact for fact in found.facts}
+    assert {"oom.reserved_bytes", "oom.largest_free_bytes"} <= facts.keys() <= set(PRODUCES)
+    assert facts["oom.reserved_bytes"].value == device.reserved
+    assert facts["oom.reserved_bytes"].spans == (event.span,)
 
 
 def test_the_largest_piece_is_that_of_the_pool_the_request_could_use(tmp_path: Path) -> None:
@@ -64,8 +65,20 @@ def test_a_later_state_says_nothing_of_the_pools_at_the_failure(tmp_path: Path) 
     device = full()
     device.free("weight0")
     found = report(tmp_path / "later.pickle", device)
-    assert found.facts == ()
+    assert not {fact.name for fact in found.facts} & {"oom.reserved_bytes", "oom.largest_free_bytes"}
     assert "allocated" not in found.events[0].captures
+
+
+def test_what_keeps_growing_is_told_a_step(tmp_path: Path) -> None:
+    device = Device(0)
+    train(device, 40, leak=20 * MIB)
+    (fact,) = report(tmp_path / "leak.pickle", device).facts
+    assert fact.name == "memory.step_slope_bytes"
+    assert abs(int(str(fact.value)) - 20 * MIB) < MIB
+    assert "train.py:66 step" in fact.origin
+    steady = Device(0)
+    train(steady, 40)
+    assert report(tmp_path / "steady.pickle", steady).facts == ()
 
 
 def test_without_a_failure_a_note_names_the_command(tmp_path: Path) -> None:
@@ -82,7 +95,7 @@ def test_a_cut_snapshot_is_a_note(tmp_path: Path) -> None:
     assert "in part" in found.notes[0].what
     assert not found.source.ends
     assert found.events
-    assert found.facts == ()
+    assert not any(fact.name.startswith("oom.") for fact in found.facts)
 
 
 def test_private_pools_are_told_as_the_message_of_torch_tells_them(tmp_path: Path) -> None:

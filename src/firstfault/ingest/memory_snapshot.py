@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from firstfault.ingest.memory_snapshot_frames import Stacks
+from firstfault.ingest.memory_snapshot_growth import growth_of
 from firstfault.ingest.memory_snapshot_reading import SnapshotReading, read_snapshot
 from firstfault.ingest.memory_snapshot_replay import Failed, Replay
 from firstfault.model.bundle import Note, Source, SourceReport
@@ -18,9 +21,11 @@ if TYPE_CHECKING:
     from firstfault.ingest.open import Opened
     from firstfault.model.event import CaptureValue
 
-PRODUCES = ("oom.reserved_bytes", "oom.largest_free_bytes")
+PRODUCES = ("oom.reserved_bytes", "oom.largest_free_bytes", "memory.step_slope_bytes")
 SIGNAL = "torch.oom.cuda.2_1"
 _SMALL_REQUEST_BYTES = 1 << 20
+_MIN_STEPS = 8
+_MIN_SLOPE_BYTES = 1 << 20
 
 
 def read_memory_snapshot(handed: Handed, opened: Opened) -> SourceReport:
@@ -43,7 +48,8 @@ def read_memory_snapshot(handed: Handed, opened: Opened) -> SourceReport:
         notes.append(
             Note(handed.path, f"no failed allocation in it; firstfault memory {handed.path} shows what holds the memory")
         )
-        return SourceReport(source=source, notes=tuple(notes))
+        grown = [fact for _, replay in sorted(reading.replays.items()) for fact in _growth(replay, reading.stacks, handed.path)]
+        return SourceReport(source=source, facts=tuple(grown[:1]), notes=tuple(notes))
     device, replay = max(found, key=lambda pair: pair[1].failed.moment.time_us if pair[1].failed else 0)
     return _report(source, device, replay, reading, notes)
 
@@ -57,12 +63,12 @@ def _report(source: Source, device: int, replay: Replay, reading: SnapshotReadin
         "device": device,
         "free": failed.device_free_bytes,
     }
-    facts = []
+    facts = list(_growth(replay, reading.stacks, source.path))
     state = reading.states.get(device)
     if state is not None and not reading.stopped and not replay.events_since_failed:
         # Only a snapshot that was taken at the failure shows the pools of that moment.
         captures |= _state(state)
-        facts = list(_facts(state, failed, span))
+        facts += _facts(state, failed, span)
     text = f"CUDA out of memory. Tried to allocate {format_size(failed.request_bytes)}. (from the trace of the allocator)"
     traceback = _traceback(failed, text, span, source.place, source.id)
     event = Event(
@@ -109,6 +115,17 @@ def _facts(state: DeviceState, failed: Failed, span: SourceSpan) -> list[Fact]:
         Fact(name="oom.reserved_bytes", value=state.reserved_bytes, origin=origin, spans=(span,)),
         Fact(name="oom.largest_free_bytes", value=max(usable, default=0), origin=origin, spans=(span,)),
     ]
+
+
+def _growth(replay: Replay, stacks: Stacks, path: str) -> Iterator[Fact]:
+    """Bytes a step of the call sites that keep more and more, where enough steps were recorded."""
+    grown = growth_of(replay.windows.lows, replay.steps, stacks)
+    slope = sum(one.per_step_bytes or 0 for one in grown)
+    if replay.steps >= _MIN_STEPS and slope > _MIN_SLOPE_BYTES:
+        site = grown[0].site
+        origin = f"what {site.user or site.package or site.call} holds, over {replay.steps} steps of the memory snapshot"
+        span = SourceSpan(path, 1, 0, f"device_traces, {replay.events:,} events")
+        yield Fact(name="memory.step_slope_bytes", value=slope, origin=origin, spans=(span,), rounded=True)
 
 
 def _traceback(failed: Failed, text: str, span: SourceSpan, place: Place, source_id: str) -> Traceback | None:

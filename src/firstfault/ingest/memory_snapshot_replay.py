@@ -70,6 +70,11 @@ class Replay:
         """Bytes alive now, counted from the beginning."""
         return self._total
 
+    @property
+    def steps(self) -> int:
+        """How often a torch optimizer ran, or else how often backward did; 0 if the stacks do not say."""
+        return self.optimizer_steps if self.optimizer_steps > 1 else self.backward_passes or self.optimizer_steps
+
     def entry(self, entry: dict[str, Any]) -> None:
         """The next entry of the trace."""
         self.events += 1

@@ -8,11 +8,11 @@ from heapq import nlargest
 from msgspec.structs import replace
 
 from firstfault.ingest.memory_snapshot_frames import BEFORE, Stacks
+from firstfault.ingest.memory_snapshot_growth import growth_of
 from firstfault.ingest.memory_snapshot_reading import SnapshotReading
 from firstfault.ingest.memory_snapshot_replay import Moment, Replay
 from firstfault.ingest.memory_snapshot_state import DeviceState
 from firstfault.memory.snapshot_curve import curve_of
-from firstfault.memory.snapshot_growth import growth_of
 from firstfault.memory.snapshot_why import failed_of
 from firstfault.model.memory_report import DeviceMemory, Held, History, MemoryReport, MomentReport, Pool
 from firstfault.model.plan import UnknownFact
@@ -160,8 +160,7 @@ def _with_trace(memory: DeviceMemory, replay: Replay, reading: SnapshotReading) 
     stacks = reading.stacks
     # What was reserved before a trace that was cut cannot be told from what came after.
     before = memory.reserved_bytes - replay.reserved if memory.pools and not reading.stopped else None
-    steps = replay.optimizer_steps if replay.optimizer_steps > 1 else replay.backward_passes or replay.optimizer_steps
-    growth = growth_of(replay.windows.lows, steps, stacks)
+    growth = growth_of(replay.windows.lows, replay.steps, stacks)
     failed = None
     if replay.failed is not None:
         moment = moment_of(replay.failed.moment, replay, before, stacks, memory.device)
@@ -173,7 +172,7 @@ def _with_trace(memory: DeviceMemory, replay: Replay, reading: SnapshotReading) 
         memory,
         events=replay.events,
         duration_s=(replay.last_us - replay.first_us) / 1e6 if replay.first_us else None,
-        steps=steps,
+        steps=replay.steps,
         peak=moment_of(replay.peak, replay, before, stacks, memory.device),
         failed=failed,
         growth=growth,

@@ -162,6 +162,7 @@ def make_plan(model: str, config: dict[str, Any], given: Settings, device: Devic
         weights=weights,
         autocast=autocast,
         quantization="nf4" if _true(given, "nf4") else "int8" if _true(given, "int8") else "none",
+        prepares_kbit=_true(given, "nf4") or _true(given, "int8"),
         lora=_lora(given),
         optimizer=_choice(given, "optim", OPTIMIZERS, OPTIMIZERS["adamw_torch_fused"]),
         micro_batch=max(1, _whole(given, "batch", 8)),

@@ -28,6 +28,9 @@ def assume(plan: MemoryPlan, shape: Architecture) -> tuple[Assumption, ...]:
         rows.append(
             ("adapter type", plan.lora.dtype or plan.weights, "PEFT casts half-precision adapters to fp32 from 0.12 on")
         )
+    if plan.quantization != "none":
+        rest = "float32" if plan.prepares_kbit else plan.weights
+        rows.append(("all that is not quantized", rest, "prepare_model_for_kbit_training"))
     if not shape.known:
         rows.append(
             ("architecture", shape.family or "none named", "no table of this family: layers counted as a near relative's")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firstfault.memory.operations import add, copy, dropout, scale
+from firstfault.memory.operations import add, cast, copy, dropout, scale
 from firstfault.memory.setting import Setting
 from firstfault.memory.tape import Gradients, Tape, Tensor
 
@@ -116,12 +116,10 @@ def _eager(tape: Tape, setting: Setting, q: Tensor, k: Tensor, v: Tensor, groups
     width = scores.width
     probabilities = softmax(tape, scores, 4 if setting.upcasts_softmax else width)
     del scores
-    if probabilities.width != width:
-        numel = probabilities.numel
-        wide = probabilities
-        probabilities = tape.record(tape.new(numel, width), (wide,), lambda g: (tape.new(numel, 4),))
-        del wide
-    probabilities = dropout(tape, probabilities, p)
+    if setting.narrows_late:
+        probabilities = cast(tape, dropout(tape, probabilities, p), width)
+    else:
+        probabilities = dropout(tape, cast(tape, probabilities, width), p)
     out = product(tape, probabilities, v, q.numel, setting)
     del probabilities
     return copy(tape, out)

@@ -50,14 +50,15 @@ class Step:
     def __init__(self, plan: MemoryPlan, shape: Architecture) -> None:
         self.plan, self.shape, self.tape = plan, shape, Tape()
         parallel = plan.parallel
-        weights = DTYPE_BYTES[plan.weights]
+        weights = 4 if plan.prepares_kbit else DTYPE_BYTES[plan.weights]
         compute = DTYPE_BYTES[plan.autocast] if plan.autocast else weights
         fsdp = parallel.strategy in sharding.FSDP
         # A sharded layer is gathered in the type of computation: its weights are not cast again.
         self.width = compute if fsdp else weights
         tokens = shape.tokens or plan.seq_len
         self.setting = Setting(
-            upcasts_softmax=shape.family not in PLAIN_SOFTMAX,
+            upcasts_softmax=weights != compute or shape.family not in PLAIN_SOFTMAX,
+            narrows_late=shape.family in PLAIN_SOFTMAX,
             batch=plan.micro_batch,
             seq=tokens,
             width=self.width,
@@ -120,7 +121,9 @@ class Step:
     def _weight_bytes(self) -> float:
         """Weights of one device; a sharded model may keep its shards in another type than it computes in."""
         plan, parallel = self.plan, self.plan.parallel
-        shards = DTYPE_BYTES[parallel.shard_dtype or plan.weights]
+        shards = DTYPE_BYTES[parallel.shard_dtype] if parallel.shard_dtype else self.width
+        if self.model.shards is not None and not parallel.shard_dtype:
+            shards = DTYPE_BYTES[plan.weights]
         base: float = sum(
             count * one.numel * (shards if self.width != shards and one.trained else one.width) for count, one, _ in self.groups
         )

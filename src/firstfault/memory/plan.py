@@ -87,12 +87,12 @@ class Allocator(msgspec.Struct, frozen=True, kw_only=True):
 class MemoryPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One training step.
 
-    `config` is the model's `config.json` as it stands; `head` what is trained on top of it (`causal-lm`, `classification`,
-    `masked-lm`, `seq2seq-lm`; None: the first of `architectures`). `micro_batch` and `seq_len` are of one device. `weights` is
-    the type of the parameters, `autocast` the type of computation where it differs. `padded` says that batches hold padding, so
-    that an attention mask reaches the kernel. `keeps_graphs` says that the loss of every micro-batch of an accumulation is kept
-    with its graph. `origins` tells by
-    fact (as the assumptions name it) where a value came from.
+    `config` is the model's `config.json` as it stands; `head` what is trained on top of it (`masked-lm`, `classification`;
+    None: what `architectures` says). `micro_batch` and `seq_len` are of one device. `weights` is the type of the parameters,
+    `autocast` the type of computation where it differs. `padded`: batches hold padding, so that an attention mask reaches the
+    kernel. `prepares_kbit`: all that is not quantized is cast to fp32 (PEFT's prepare_model_for_kbit_training).
+    `keeps_graphs`: the loss of every micro-batch of an accumulation is kept with its graph. `origins` tells by fact (as the
+    assumptions name it) where a value came from.
     """
 
     model: str = ""
@@ -101,6 +101,7 @@ class MemoryPlan(msgspec.Struct, frozen=True, kw_only=True):
     weights: DType = "float32"
     autocast: DType | None = None
     quantization: Quantization = "none"
+    prepares_kbit: bool = False
     lora: Lora | None = None
     optimizer: Optimizer = Optimizer()
     micro_batch: int = 1

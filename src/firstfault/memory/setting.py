@@ -10,7 +10,8 @@ from firstfault.memory.plan import Attention
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """Batch and length of one forward, the width in bytes of weights and of computation, and which kernels run.
 
-    `padded` batches carry a mask. `device_kernels` counts what CUDA kernels allocate inside one operation.
+    `padded` batches carry a mask. `narrows_late`: a softmax in fp32 is cast back behind dropout, by
+    autocast, not before it, by the model. `device_kernels` counts what CUDA kernels allocate inside one operation.
     """
 
     batch: int
@@ -20,6 +21,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     attention: Attention = "sdpa"
     padded: bool = False
     upcasts_softmax: bool = True
+    narrows_late: bool = False
     device_kernels: bool = True
 
     @property

@@ -57,6 +57,14 @@ def test_files_of_arguments_accelerate_and_deepspeed_are_read(capsys, tmp_path):
     assert load == pytest.approx(596049920 * 2 / 4, rel=0.01)
 
 
+def test_an_unquoted_no_of_yaml_is_no(capsys, tmp_path):
+    (tmp_path / "accelerate.yaml").write_text("distributed_type: NO\nmixed_precision: no\nnum_processes: 4\n")
+    _, made = answer(capsys, "--model", "gpt2", "--config", "accelerate.yaml")
+    parts = {part["name"] for phase in made["phases"] for part in phase["components"]}  # type: ignore[attr-defined]
+    assert "DDP buckets" not in parts
+    assert "weights in low precision" not in parts
+
+
 def test_options_win_over_files(capsys, tmp_path):
     (tmp_path / "train.yaml").write_text("max_seq_length: 128\n")
     _, made = answer(capsys, "--model", "gpt2", "--config", "train.yaml", "--seq", "64")

@@ -35,6 +35,7 @@ _DTYPES: dict[str, DType] = {
     "float32": "float32",
     "float": "float32",
     "no": "float32",
+    "false": "float32",  # an unquoted `no` in YAML
     "bf16": "bfloat16",
     "bfloat16": "bfloat16",
     "fp16": "float16",
@@ -220,6 +221,8 @@ def _parallel(given: Settings, world: int) -> Parallel:
         told = f"zero{_whole(given, 'zero', 2)}"
     elif not told and distributed == "FSDP":
         told = "fsdp2" if str(given["fsdp_version"].value if "fsdp_version" in given else 1) == "2" else "fsdp1"
+    elif not told and distributed in ("NO", "FALSE"):
+        told, world = "single", 1
     names: tuple[Strategy, ...] = ("single", "dp", "ddp", "fsdp1", "fsdp2", "zero0", "zero1", "zero2", "zero3")
     strategy = cast(Strategy, told or ("ddp" if world > 1 else "single"))
     if strategy not in names:

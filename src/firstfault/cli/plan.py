@@ -23,6 +23,7 @@ MAX_GPUS = 1_024
 @click.option("--versions", metavar="NAME=VERSION,...", help="Such as accelerate=1.15.0,torch=2.13.0.")
 @click.option("--python", metavar="INTERPRETER", help="The interpreter of the run, asked for its versions.")
 @click.option("--expect", metavar="TEXT", help='What must come out, such as "4 processes on 1 GPU each, DDP, batch 32".')
+@click.option("--diff", metavar="COMMAND", help="Another command in quotes: only what the two start differently.")
 @click.option("--check", is_flag=True, help="Check accelerate and DeepSpeed files, and the script if it is named.")
 @click.option("--patch", is_flag=True, help="Print the changes that end the findings, for git apply.")
 @click.option("--format", "form", type=click.Choice(["terminal", "json"]), default="terminal", help="Default: terminal.")
@@ -33,6 +34,7 @@ def plan(
     versions: str | None,
     python: str | None,
     expect: str | None,
+    diff: str | None,
     check: bool,
     patch: bool,
     form: str,
@@ -48,6 +50,12 @@ def plan(
     from firstfault.cli.request import request_of
     from firstfault.cli.survey import installed_versions, survey_machine
 
+    if diff is not None:
+        from firstfault.cli.sides import show_difference
+
+        return show_difference(
+            diff, command, gpus, versions, form, find_screen(width=width, color=color, ascii_only=ascii_only)
+        )
     machine, known = survey_machine(gpus), installed_versions(command, python, versions)
     from firstfault.launch.expect import differences, read_expectation
 

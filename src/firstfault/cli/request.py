@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from firstfault.launch.values import Given
 
 MAX_FILE_BYTES = 1 << 20
+_KNOWN = "python, accelerate launch, torchrun, deepspeed, srun and mpirun are known, and what only runs one of these."
 _HINT = "Give the command itself: firstfault plan -- COMMAND..."
 
 
@@ -29,7 +30,7 @@ def request_of_text(text: str, name: str, machine: Machine, versions: dict[str, 
 
     found = launch_of(read_script(text, name=name, environment=_variables(), read=read_file))
     if found is None:
-        raise UsageError(f"{name or text.strip()[:200]} starts no training", hint=_HINT)
+        raise UsageError(f"{name or text.strip()[:200]} starts no training", hint=_HINT if name else _KNOWN)
     notes: tuple[str, ...] = found.notes
     if name or found.wrappers:
         passed = f"behind {', '.join(found.wrappers)}" if found.wrappers else ""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from firstfault.errors import UnreadableInputError, UsageError
 
 if TYPE_CHECKING:
+    from firstfault.cli.screen import Screen
     from firstfault.engine.compare.side import Side
     from firstfault.knowledge.schema import Pack
     from firstfault.launch.request import Machine
@@ -44,6 +45,26 @@ def compare_inputs(
     left = _side(a, machines[0], known, pack, fails=None if fails is None else fails == "a")
     right = _side(b, machines[1], known, pack, fails=None if fails is None else fails == "b")
     return compare(left, right, pack, elapsed_s=time.perf_counter() - begin)
+
+
+def show_difference(
+    other: str, command: Sequence[str], gpus: int | None, versions: str | None, form: str, screen: Screen
+) -> int:
+    """Writes what `other` (A) and `command` (B) start differently; 0 if they start the same, 1 if not, 3 if that is not known.
+
+    UsageError for words that start no training.
+    """
+    from shlex import join
+
+    from firstfault.cli.screen import write
+    from firstfault.render.comparison import render_difference
+    from firstfault.render.json import to_json
+
+    typed = command[0] if len(command) == 1 else join(command)
+    made = compare_inputs([other], [typed], gpus=None if gpus is None else str(gpus), versions=versions)
+    text = render_difference(made, width=screen.width, color=screen.color, ascii=screen.ascii)
+    write(to_json(made) if form == "json" else text)
+    return 3 if made.missing else 1 if made.differences else 0
 
 
 def _counts(text: str | None) -> tuple[int | None, int | None]:

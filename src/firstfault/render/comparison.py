@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from shlex import quote
 
 from firstfault.model.comparison import Comparison, Difference, Ending, Explanation, SideValue, Subject, Topic
-from firstfault.model.plan import Scalar
+from firstfault.model.plan import Scalar, UnknownFact
 from firstfault.render.layout import Canvas, cells, fold
 from firstfault.render.plan_findings import write_change
 from firstfault.render.style import Look, Role
@@ -52,10 +52,7 @@ def render_comparison(made: Comparison, *, width: int = 80, color: bool = False,
     _verdict(canvas, made)
     for text in made.alike:
         canvas.prose(f"on both sides: {text}", hanging=4)
-    for fact in made.missing:
-        canvas.heading("MISSING", fact.fact)
-        canvas.prose(fact.why)
-        canvas.command(fact.command)
+    _missing(canvas, made.missing)
     write_rows(canvas, made.differences, {name for one in made.explanations for name in one.differences})
     _one_sided(canvas, made.unknown)
     _fixes(canvas, made.explanations)
@@ -67,6 +64,20 @@ def render_comparison(made: Comparison, *, width: int = 80, color: bool = False,
     if following:
         canvas.blank()
         canvas.command(following, lead="more: ", indent=0)
+    return canvas.text()
+
+
+def render_difference(made: Comparison, *, width: int = 80, color: bool = False, ascii: bool = False) -> str:
+    """The rows that differ and nothing else; one line where there is none."""
+    canvas = Canvas(Look(width=max(MIN_WIDTH, width), color=color, ascii=ascii))
+    canvas.labelled("A", made.a.name, column=5, max_lines=3)
+    canvas.labelled("B", made.b.name, column=5, max_lines=3)
+    if made.differences:
+        write_rows(canvas, made.differences)
+    else:
+        canvas.blank()
+        canvas.prose(f"both start the same: {made.equal} values are alike")
+    _missing(canvas, made.missing)
     return canvas.text()
 
 
@@ -87,7 +98,7 @@ def verdict_word(made: Comparison) -> tuple[str, Role]:
         return "UNDETERMINED", "warn"
     if not made.differences:
         return "NO DIFFERENCE", "good"
-    return ("UNCHANGED", "warn") if made.a.ending not in ("ends_well", "not_seen") else ("NOTHING AMISS", "good")
+    return ("BOTH ALIKE", "warn") if made.a.ending not in ("ends_well", "not_seen") else ("NOTHING AMISS", "good")
 
 
 def next_command(made: Comparison) -> str:
@@ -95,6 +106,8 @@ def next_command(made: Comparison) -> str:
     for subject in (made.b, made.a):
         if subject.ending in ("fails", "goes_wrong", "stops"):
             if subject.kind == "command":
+                if "***" in subject.command:
+                    return ""  # a secret was left out: it could not be pasted
                 return f"firstfault plan -- {subject.command}"
             return f"firstfault diagnose {quote(subject.name)}"
     return ""
@@ -128,6 +141,13 @@ def _verdict(canvas: Canvas, made: Comparison) -> None:
             canvas.prose(f"also: {one.title}", indent=2, role="head")
         canvas.prose(one.text, indent=2)
         canvas.prose(f"that this is why {one.failing.upper()} differs: {one.verdict}", indent=2, role="dim")
+
+
+def _missing(canvas: Canvas, missing: Sequence[UnknownFact]) -> None:
+    for fact in missing:
+        canvas.heading("MISSING", fact.fact)
+        canvas.prose(fact.why)
+        canvas.command(fact.command)
 
 
 def write_rows(canvas: Canvas, rows: Sequence[Difference], marked: Iterable[str] = ()) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from firstfault.engine.compare.curves import curve_rows
 from firstfault.engine.compare.explain import Reasons, fell_short, reasons
 from firstfault.engine.compare.facts import fact_rows
@@ -45,8 +47,9 @@ def compare(a: Side, b: Side, pack: Pack, *, elapsed_s: float = 0.0) -> Comparis
     parting = curve_rows(a.curve, b.curve, rows)
     found = _reasons(a, b, pack)
     trained, wanted = training_reasons(a, b, parting) if not _one_is_bad(a, b) else ((), ())
-    explanations = _named(tuple(sorted((*found.explanations, *trained), key=_rank)), rows.differences)
-    verdict = _verdict(a, b, explanations, differs=parting is not None or bool(apart))
+    explanations = _named(a, b, tuple(sorted((*found.explanations, *trained), key=_rank)), rows.differences)
+    nothing = not rows.differences and not rows.equal
+    verdict = _verdict(a, b, explanations, undecided=parting is not None or bool(apart) or nothing)
     missing = _missing(a, b, (*found.unknown, *wanted), pack) if verdict == "undetermined" else ()
     if apart:
         missing = (*_counts(a, b), *missing)[:MAX_MISSING]
@@ -100,18 +103,20 @@ def _rank(explanation: Explanation) -> int:
     return _RANKING.index(explanation.verdict)
 
 
-def _named(explanations: tuple[Explanation, ...], rows: Sequence[Difference]) -> tuple[Explanation, ...]:
-    """The explanations with the rows that show them: a fact of a plan stands in the row of the plan."""
-    from msgspec.structs import replace
-
-    ids = {row.id: row.id for row in rows}
-    for row in rows:
-        ids.setdefault(_fact_of(row.id), row.id)
+def _named(a: Side, b: Side, found: tuple[Explanation, ...], rows: Sequence[Difference]) -> tuple[Explanation, ...]:
+    """The explanations with the rows that show them: the row of a fact, and of the line of a file that the fact rests on."""
     made = []
-    for one in explanations:
-        shown = dict.fromkeys(ids[name] for name in one.differences if name in ids)
-        made.append(replace(one, differences=tuple(shown)))
+    for one in found:
+        facts = (a if one.failing == "a" else b).facts
+        lines = {str(span) for name in one.differences if name in facts for span in facts[name].spans}
+        shown = [row.id for row in rows if _ROW_FACTS.get(row.id, row.id) in one.differences or _stands_in(row, one, lines)]
+        made.append(msgspec.structs.replace(one, differences=tuple(shown)))
     return tuple(made)
+
+
+def _stands_in(row: Difference, one: Explanation, lines: set[str]) -> bool:
+    """True for a key of a file; the words of a command share a line."""
+    return row.topic == "configuration" and (row.a if one.failing == "a" else row.b).where in lines
 
 
 _ROW_FACTS = {
@@ -126,16 +131,12 @@ _ROW_FACTS = {
 }
 
 
-def _fact_of(row: str) -> str:
-    return _ROW_FACTS.get(row, row)
-
-
-def _verdict(a: Side, b: Side, explanations: Sequence[Explanation], *, differs: bool) -> Verdict:
+def _verdict(a: Side, b: Side, explanations: Sequence[Explanation], *, undecided: bool) -> Verdict:
     if explanations:
         return explanations[0].verdict
     if _fail_alike(a, b):
         return "no_failure"
-    if _one_is_bad(a, b) or differs:
+    if _one_is_bad(a, b) or undecided:
         return "undetermined"
     return "no_failure"
 
@@ -150,7 +151,18 @@ def _missing(a: Side, b: Side, names: Sequence[str], pack: Pack) -> tuple[Unknow
             ]
     if not asked and a.plan is not None and b.plan is not None and _same_program(a, b):
         asked.append(UnknownFact(fact=_VISIBLE[0], why=_VISIBLE[1], command=_VISIBLE[2]))
+    if not asked:
+        asked = [_log_of(name, side) for name, side in (("B", b), ("A", a)) if side.subject.told and _is_bad(side)]
     return tuple(asked[:MAX_MISSING])
+
+
+def _log_of(name: str, side: Side) -> UnknownFact:
+    """What a command that fails prints."""
+    return UnknownFact(
+        fact=f"the log of {name}",
+        why=f"How {name} fails was told, not read. With its log in place of the command the failure itself is compared.",
+        command=f"{side.subject.command} 2>&1 | tee {name.lower()}.log",
+    )
 
 
 def _counts(a: Side, b: Side) -> tuple[UnknownFact, ...]:
@@ -191,8 +203,9 @@ def _summary(a: Side, b: Side, explanations: Sequence[Explanation], rows: Rows, 
     if _fail_alike(a, b):
         what = a.subject.title or a.subject.cause
         if not count:
-            return f"Nothing that was read differs; both fail alike: {what}."
-        return f"Both fail alike: {what}. Nothing that differs matters to that."
+            return f"Nothing that was read differs. On both sides: {what}."
+        alike = "On both sides" if a.subject.ending == "goes_wrong" else "Both fail alike"
+        return f"{alike}: {what}. Nothing that differs matters to that."
     if _is_bad(a) and _is_bad(b):
         return f"Both fail, each in its own way, and none of the {count} differences is known to lead to either."
     if _one_is_bad(a, b) and (a.subject.told or b.subject.told) and _same_program(a, b):
@@ -206,6 +219,8 @@ def _summary(a: Side, b: Side, explanations: Sequence[Explanation], rows: Rows, 
         return f"They start something else with {counts} GPU{'' if apart == (1,) else 's'}: how many there are is not known."
     if parted:
         return f"The losses part, and what would explain it was not read. {things[:1].upper()}{things[1:]}."
+    if not count and not rows.equal:
+        return "Nothing of what was read stands on both sides: there is nothing to compare."
     if not count:
         return "Nothing that was read differs."
     if _same_program(a, b):
@@ -231,6 +246,9 @@ def _notes(a: Side, b: Side) -> tuple[str, ...]:
     for failing, other, letter in ((b, a, "A"), (a, b, "B")):
         if _is_bad(failing) and other.subject.ending == "ends_well" and fell_short(other, failing):
             notes.insert(0, f"{letter} was not seen to reach the step at which the other side failed")
+    both = a.subject.ending == b.subject.ending == "not_seen" and not _same_program(a, b)
+    if both and a.subject.kind == b.subject.kind == "command":
+        notes.append("if one of them fails, say which: --fails a or --fails b, or hand over its log in place of the command")
     if _same_program(a, b) and a.subject.kind == b.subject.kind == "command" and not a.subject.told:
         notes.insert(0, f"{_VISIBLE[1]} Look at CUDA_VISIBLE_DEVICES in both shells; --gpus N,M compares the two.")
     return tuple(dict.fromkeys(notes))

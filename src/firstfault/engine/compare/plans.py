@@ -26,7 +26,7 @@ _WORKER: tuple[tuple[str, str], ...] = (
     ("parallel_mode", "Trainer: parallel mode"),
     ("n_gpu", "Trainer: GPUs of a process"),
     ("wraps_in_DataParallel", "nn.DataParallel"),
-    ("wraps_in_DistributedDataParallel", "DistributedDataParallel"),
+    ("wraps_in_DistributedDataParallel", "DDP"),
     ("compiles", "torch.compile"),
     ("init_process_group", "process group"),
 )
@@ -48,7 +48,7 @@ def plan_rows(a: Plan, b: Plan, rows: Rows) -> None:
     for attribute, name in _WORKER:
         rows.add("plan", f"plan.{attribute}", name, [_worker(plan.rank0, attribute) for plan in (a, b)])
     for attribute, name in _BATCH:
-        rows.add("batch", f"plan.{attribute}", name, [_worker(plan.rank0, attribute) for plan in (a, b)])
+        rows.add("batch", f"plan.{attribute}", name, [_batch(plan.rank0, attribute) for plan in (a, b)])
     _values(a, b, rows)
     _variables(a, b, rows)
 
@@ -91,6 +91,12 @@ def _worker(first: Rank0 | None, attribute: str) -> SideValue:
     if attribute == "init_process_group" and first is not None and value is None:
         return ABSENT
     return known(value.rpartition(".")[2] if isinstance(value, str) else value)
+
+
+def _batch(first: Rank0 | None, attribute: str) -> SideValue:
+    value = getattr(first, attribute) if first is not None else None
+    counted = f"with {first.per_device_batch} a device" if first is not None and attribute != "per_device_batch" else ""
+    return known(value, counted)
 
 
 def _values(a: Plan, b: Plan, rows: Rows) -> None:

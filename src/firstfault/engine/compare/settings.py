@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from firstfault.engine.compare.rows import ABSENT, UNKNOWN, Rows
+from firstfault.engine.compare.secret import is_secret
 from firstfault.engine.compare.side import Side
 from firstfault.launch.values import Given
 from firstfault.lazy_pattern import lazy_pattern
@@ -13,6 +14,7 @@ from firstfault.model.fact import Setting
 from firstfault.units import format_size
 
 MAX_VALUES = 4
+NOT_SHOWN = "set, not shown"
 _TOPICS: dict[str, Topic] = {
     "package": "version",
     "accelerate": "configuration",
@@ -50,7 +52,6 @@ _OF_EVERY_RUN = frozenset(
 _OF_A_JOB = lazy_pattern(
     r"(?:SSH_|XDG_|DBUS_|VSCODE_|SLURM_(?:JOB_?ID|STEP|TASK|PROCID|LOCALID|SRUN|LAUNCH|SUBMIT|TOPOLOGY|GTIDS))"
 )
-_SECRET = lazy_pattern(r"(?i)(?:TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_KEY|AUTH)")
 _MACHINE = ("gpu.", "host.")
 _PROCESS = lazy_pattern(r"gpu\.\d+\.(?:process|memory_used)|gpu\.(?:slowdown|count\.)")
 
@@ -66,8 +67,11 @@ def setting_rows(a: Side, b: Side, rows: Rows) -> None:
             _value(found[key], name) if key in found else _not_there(side, family, name)
             for side, found in ((a, left), (b, right))
         ]
+        if is_secret(name) and key in left and key in right:
+            sides[1] = _masked(left[key][0].value, right[key][0].value, sides[1])
         rows.add(topic, f"{family}.{name}", _shown_name(family, name), sides)
-    _variables(a.environment or {}, b.environment or {}, rows)
+    if a.environment is not None and b.environment is not None:
+        _variables(a.environment, b.environment, rows)
 
 
 _Row = tuple[Topic, str, str]
@@ -122,7 +126,8 @@ def _is_of_every_run(name: str) -> bool:
 
 def _value(settings: Sequence[Setting], name: str) -> SideValue:
     values = list(dict.fromkeys(_text(setting, name) for setting in settings))
-    where = str(settings[0].span)
+    span = settings[0].span
+    where = str(span) if span.source else ""
     if len(values) == 1:
         value = settings[0].value
         plain = values[0] if isinstance(value, str) or value is None or name.endswith("_bytes") else value
@@ -134,9 +139,8 @@ def _value(settings: Sequence[Setting], name: str) -> SideValue:
 
 
 def _text(setting: Setting, name: str) -> str:
-    if setting.family == "environment" and _SECRET.search(name):
-        # Whether it is the same one is told, the secret itself never.
-        return f"set, {len(str(setting.value))} characters, not shown"
+    if is_secret(name) and isinstance(setting.value, str):
+        return NOT_SHOWN
     if name.endswith("_bytes") and isinstance(setting.value, int):
         return format_size(setting.value)
     return "null" if setting.value is None else str(setting.value)
@@ -166,11 +170,19 @@ def _variables(a: Mapping[str, Given], b: Mapping[str, Given], rows: Rows) -> No
         left, right = a.get(name), b.get(name)
         if _is_of_every_run(name) or (left is not None and right is not None and left.value == right.value):
             continue
-        rows.add("environment", f"environment.{name}", name, [_given(name, left), _given(name, right)])
+        sides = [_given(name, left), _given(name, right)]
+        if is_secret(name) and left is not None and right is not None:
+            sides[1] = _masked(left.value, right.value, sides[1])
+        rows.add("environment", f"environment.{name}", name, sides)
+
+
+def _masked(a: object, b: object, side: SideValue) -> SideValue:
+    """The hidden value of B: the same one as that of A, or another."""
+    return side if a == b else SideValue(value="set, another one, not shown", where=side.where)
 
 
 def _given(name: str, given: Given | None) -> SideValue:
     if given is None:
         return ABSENT
-    value = "set, not shown" if _SECRET.search(name) else str(given.value)
-    return SideValue(value=value, where=given.where)
+    value = NOT_SHOWN if is_secret(name) else str(given.value)
+    return SideValue(value=value, where="" if given.where == name else given.where)

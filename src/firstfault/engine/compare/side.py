@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 import msgspec
 
+from firstfault.engine.compare.secret import without_secrets
+from firstfault.engine.handed_over import shows_run
 from firstfault.engine.investigate import Examined, examine
 from firstfault.engine.lookup import Known
 from firstfault.engine.plan_findings import PlanKnown, said_by, with_findings
+from firstfault.ingest.command import read_command
+from firstfault.ingest.context import Context
 from firstfault.ingest.curve import Curve
+from firstfault.ingest.lines import Line
 from firstfault.ingest.plan_files import files_of
 from firstfault.knowledge.schema import Pack
 from firstfault.launch.plan import plan as make_plan
@@ -18,7 +24,7 @@ from firstfault.launch.request import Machine, Request
 from firstfault.launch.script import launch_of, read_script
 from firstfault.launch.values import Given
 from firstfault.launch.view import Launch, basename, launches
-from firstfault.model.bundle import Bundle
+from firstfault.model.bundle import Bundle, Source
 from firstfault.model.comparison import Ending, Subject
 from firstfault.model.fact import FactSet, Setting
 from firstfault.model.plan import Plan
@@ -54,7 +60,7 @@ def side_of_command(name: str, request: Request, pack: Pack, *, fails: bool | No
     stop = plan.error or (plan.rank0.error if plan.rank0 else None)
     ending: Ending = "stops" if stop else "goes_wrong" if first else "not_seen"
     subject = Subject(
-        name=name,
+        name=without_secrets(name),
         kind="command",
         ending=ending if stop else _told(ending, fails),
         told=fails is not None and not stop,
@@ -62,7 +68,7 @@ def side_of_command(name: str, request: Request, pack: Pack, *, fails: bool | No
         title=first.title if first else "",
         verdict=first.verdict if first else None,
         cause=f"{stop.type}: {stop.message}" if stop else first.text if first else "",
-        command=" ".join(plan.command),
+        command=without_secrets(" ".join(plan.command)),
         files=len(reports),
         lines=sum(report.source.lines for report in reports),
     )
@@ -71,11 +77,19 @@ def side_of_command(name: str, request: Request, pack: Pack, *, fails: bool | No
         known=PlanKnown(facts, said_by(plan), pack),
         facts=facts,
         plan=plan,
-        settings=tuple(setting for report in reports for setting in report.settings),
+        settings=(*_typed(plan), *(setting for report in reports for setting in report.settings)),
         environment=dict(request.environment),
         kinds=frozenset(report.source.kind for report in reports),
         notes=tuple(plan.notes),
     )
+
+
+def _typed(plan: Plan) -> tuple[Setting, ...]:
+    """The script and its arguments; the launcher's own options stand in the plan."""
+    text = shlex.join(plan.command)
+    line = Line(text=text, raw=text, offset=0, number=1)
+    read = read_command([line], Context(source=Source(id="", path="", kind="command")))
+    return tuple(setting for setting in read if setting.family == "arguments" or setting.key == "script")
 
 
 def side_of_run(name: str, bundle: Bundle, curve: Curve, pack: Pack, *, fails: bool | None = None) -> Side:
@@ -84,7 +98,7 @@ def side_of_run(name: str, bundle: Bundle, curve: Curve, pack: Pack, *, fails: b
     diagnosis = examined.diagnosis
     settings = tuple(setting for report in bundle.reports for setting in report.settings)
     command = examined.known.facts.value("launch.command")
-    shown = _ending(examined)
+    shown = _ending(examined, printed=shows_run(bundle))
     subject = Subject(
         name=name,
         kind="run",
@@ -94,7 +108,7 @@ def side_of_run(name: str, bundle: Bundle, curve: Curve, pack: Pack, *, fails: b
         title=diagnosis.title,
         verdict=diagnosis.verdict,
         cause=diagnosis.cause,
-        command=str(command) if command else "",
+        command=without_secrets(str(command)) if command else "",
         files=len({report.source.path for report in bundle.reports}),
         lines=sum(report.source.lines for report in bundle.reports),
     )
@@ -115,11 +129,14 @@ def _told(ending: Ending, fails: bool | None) -> Ending:
     return ending if fails is None else "fails" if fails else "ends_well"
 
 
-def _ending(examined: Examined) -> Ending:
+def _ending(examined: Examined, *, printed: bool) -> Ending:
+    """How the run ends; without anything that it `printed`, only how it is started can be wrong."""
     diagnosis = examined.diagnosis
+    sure = diagnosis.verdict in ("established", "likely")
+    if not printed:
+        return "goes_wrong" if sure else "not_seen"
     if diagnosis.verdict == "no_failure":
         return "ends_well"
-    sure = diagnosis.verdict in ("established", "likely")
     return "fails" if sure or diagnosis.initiating is not None or diagnosis.entry is not None else "not_seen"
 
 

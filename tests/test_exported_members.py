@@ -14,7 +14,7 @@ def test_all_is_sorted_and_complete():
     assert list(firstfault.__all__) == sorted(firstfault.__all__)
     public = {name for name in dir(firstfault) if not name.startswith("_")}
     modules = {name for name in public if f"firstfault.{name}" in sys.modules}
-    helpers = {"Any", "Mapping", "PathLike", "Sequence", "TYPE_CHECKING", "annotations", "fspath"}
+    helpers = {"Any", "Literal", "Mapping", "PathLike", "Sequence", "TYPE_CHECKING", "annotations", "fspath"}
     assert public - modules - helpers == set(firstfault.__all__) - {"__version__"}
 
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from firstfault.version import __version__
 
 if TYPE_CHECKING:
     from firstfault.errors import FirstfaultError, KnowledgeError, UnreadableInputError, UsageError
+    from firstfault.model.comparison import Comparison, Difference, Explanation
     from firstfault.model.diagnosis import (
         Alternative,
         Collateral,
@@ -32,18 +33,23 @@ if TYPE_CHECKING:
         TimelineEntry,
         Verification,
     )
+    from firstfault.model.plan import Plan
 
 __all__ = [
     "Alternative",
     "Collateral",
+    "Comparison",
     "Diagnosis",
+    "Difference",
     "Evidence",
+    "Explanation",
     "FirstfaultError",
     "Fix",
     "Initiating",
     "KnowledgeError",
     "Missing",
     "OtherFinding",
+    "Plan",
     "Reason",
     "SourceSummary",
     "TimelineEntry",
@@ -51,12 +57,15 @@ __all__ = [
     "UsageError",
     "Verification",
     "__version__",
+    "compare",
     "diagnose",
+    "plan",
 ]
 
 # Loaded when first asked for: `firstfault --version` needs none of it.
 _ERRORS = frozenset({"FirstfaultError", "KnowledgeError", "UnreadableInputError", "UsageError"})
-_LAZY = frozenset(__all__) - {"__version__", "diagnose"}
+_COMPARISON = frozenset({"Comparison", "Difference", "Explanation"})
+_LAZY = frozenset(__all__) - {"__version__", "compare", "diagnose", "plan"}
 _NO_FACTS: dict[str, str] = {}
 
 
@@ -80,12 +89,56 @@ def diagnose(
     return investigate(gather([fspath(path) for path in paths], pack), pack, facts)
 
 
+def plan(command: str | Sequence[str], *, gpus: int | None = None, versions: Mapping[str, str] = _NO_FACTS) -> Plan:
+    """What a launch command will really start on this machine, with its findings; nothing is started.
+
+    `command` is a line of shell, the path of a script that holds the launch, or the words. `gpus` counts the GPUs (else
+    nvidia-smi is asked); `versions` are those of packages by name (else the environment of the command is looked at).
+    UsageError for a line or script that starts no training.
+    """
+    from firstfault.cli.request import read_file, request_of, request_of_text
+    from firstfault.cli.survey import installed_versions, survey_machine
+    from firstfault.engine.plan_findings import with_findings
+    from firstfault.knowledge.pack import load_pack
+    from firstfault.launch.plan import plan as make_plan
+
+    machine = survey_machine(gpus)
+    words = (command,) if isinstance(command, str) else tuple(command)
+    known = dict(versions) or installed_versions(words if len(words) > 1 else ("python",), None, None)
+    is_line = isinstance(command, str) and read_file(command) is None
+    request = request_of_text(words[0], "", machine, known) if is_line else request_of(words, machine, known)
+    return with_findings(make_plan(request), request, load_pack())
+
+
+def compare(
+    a: str | PathLike[str] | Sequence[str | PathLike[str]],
+    b: str | PathLike[str] | Sequence[str | PathLike[str]],
+    *,
+    gpus: int | tuple[int, int] | None = None,
+    versions: Mapping[str, str] = _NO_FACTS,
+    fails: Literal["a", "b"] | None = None,
+) -> Comparison:
+    """What differs between `a` and `b`, and which difference explains that one of them fails.
+
+    Each is a launch command (a line of shell), a script that holds one, a log, a folder, or several files. `gpus` counts
+    those of the machine, or of the machines of both; `fails` says which one fails where that cannot be read.
+    UnreadableInputError for a side of which nothing can be read, UsageError for one that starts no training.
+    """
+    from firstfault.cli.sides import compare_inputs
+
+    sides = [[fspath(side)] if isinstance(side, str | PathLike) else [fspath(part) for part in side] for side in (a, b)]
+    counts = None if gpus is None else ",".join(map(str, gpus if isinstance(gpus, tuple) else (gpus,)))
+    known = ",".join(f"{name}={version}" for name, version in versions.items()) or None
+    return compare_inputs(sides[0], sides[1], fails=fails, gpus=counts, versions=known)
+
+
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module("firstfault.errors" if name in _ERRORS else "firstfault.model.diagnosis"), name)
+    home = "errors" if name in _ERRORS else "model.comparison" if name in _COMPARISON else "model.diagnosis"
+    value = getattr(import_module(f"firstfault.{'model.plan' if name == 'Plan' else home}"), name)
     globals()[name] = value
     return value
 

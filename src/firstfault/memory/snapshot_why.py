@@ -11,6 +11,8 @@ from firstfault.units import format_size
 SMALL_REQUEST_BYTES = 1 << 20
 """Requests up to this size come from the small pool, larger ones from the large pool."""
 _MUCH = 0.1
+_PIECES = 0.05
+"""Less than this share of what is reserved always lies idle in pieces: then live tensors are what fills the device."""
 
 
 def failed_of(
@@ -74,13 +76,27 @@ def _reason(
                 f"{asked} A free block of {format_size(pool.largest_free_bytes)} would fit, but it belongs to {whose} and "
                 "cannot serve this request."
             )
-        pieces = sum(pool.free_blocks for pool in memory.pools)
-        return "fragmented", (
-            f"{asked} {format_size(unallocated)} are reserved and free, in {pieces:,} pieces; the largest that this request "
-            f"could use has {format_size(largest)}."
-        )
+        if unallocated >= _PIECES * memory.reserved_bytes:
+            return "fragmented", (
+                f"{asked} {format_size(unallocated)} are reserved and free, in {_pieces(memory)} pieces; the largest that this "
+                f"request could use has {format_size(largest)}."
+            )
     waiting = ""
     if moment.awaiting_bytes >= _MUCH * max(1, moment.allocated_bytes):
         waiting = f" {format_size(moment.awaiting_bytes)} were given back, but another stream still uses them."
-    spare = f" Of what is reserved, {format_size(unallocated)} are free: less than the request." if unallocated else ""
+    spare = (
+        f" Of what is reserved, {format_size(unallocated)} are free{_shape(memory, request, unallocated)}."
+        if unallocated
+        else ""
+    )
     return "full", f"{asked} Live tensors hold {format_size(moment.allocated_bytes)}.{spare}{waiting}"
+
+
+def _pieces(memory: DeviceMemory) -> str:
+    return f"{sum(pool.free_blocks for pool in memory.pools):,}"
+
+
+def _shape(memory: DeviceMemory, request: int, unallocated: int) -> str:
+    if unallocated < request:
+        return ": less than the request"
+    return f", in {_pieces(memory)} pieces of at most {format_size(memory.largest_free_bytes)}"

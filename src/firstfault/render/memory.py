@@ -17,6 +17,7 @@ MAX_DEVICES = 8
 MAX_FRAMES = 8
 _SIZE = 10
 _SHARE = 6
+_TABLE_WIDTH = 60
 _HEIGHTS = " ▁▂▃▄▅▆▇█"
 _ASCII_HEIGHTS = " .:-=+*%#"
 
@@ -124,7 +125,13 @@ def _pools(canvas: Canvas, device: DeviceMemory) -> None:
     if not device.pools:
         return
     canvas.heading("POOLS")
-    name_width = max(12, canvas.width - 48)
+    if canvas.width < _TABLE_WIDTH:
+        for pool in device.pools[:MAX_POOLS]:
+            name = words.pool_name(pool.kind, pool.stream, private=pool.private, pool_id=pool.pool_id)
+            unused = f"{format_size(pool.free_bytes)} unused, largest piece {format_size(pool.largest_free_bytes)}"
+            canvas.prose(f"{name}: {format_size(pool.reserved_bytes)} reserved, {unused}", hanging=4)
+        return
+    name_width = canvas.width - 48
     heads = ("reserved", "unused", "largest", "pieces")
     canvas.put((f"  {'pool':<{name_width}}" + "".join(f"{head:>11}" for head in heads), "dim"))
     for pool in device.pools[:MAX_POOLS]:

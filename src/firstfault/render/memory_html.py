@@ -12,6 +12,7 @@ from firstfault.units import format_size
 
 MAX_DEVICES = 8
 MAX_FRAMES = 40
+FEW_DEVICES = 3
 
 CSS = """
 svg .tile { stroke: var(--page); stroke-width: .8; }
@@ -30,7 +31,9 @@ def memory_html(report: MemoryReport) -> str:
     """The whole report as a self-contained page below 1 MB: no script, nothing loaded."""
     sites = words.Sites(report)
     order = sorted(report.devices, key=lambda device: device.failed is None)
-    parts = [text for device in order[:MAX_DEVICES] for text in _device(device, sites)]
+    # All drawings together stay below 1 MB.
+    columns = svg.MAX_COLUMNS if len(order) <= FEW_DEVICES else svg.MAX_COLUMNS // FEW_DEVICES
+    parts = [text for device in order[:MAX_DEVICES] for text in _device(device, sites, columns)]
     if len(order) > MAX_DEVICES:
         parts.append(f"<p>and {len(order) - MAX_DEVICES} more devices, in the JSON output</p>")
     if report.missing:
@@ -47,7 +50,7 @@ def memory_html(report: MemoryReport) -> str:
     return page(title, words.what_was_read(report), parts, "<p>Made by firstfault where the file was read.</p>", style=CSS)
 
 
-def _device(device: DeviceMemory, sites: words.Sites) -> Iterable[str]:
+def _device(device: DeviceMemory, sites: words.Sites, columns: int) -> Iterable[str]:
     key = f"device-{device.device}"
     failed = device.failed
     kind, word = ("verdict", "OUT OF MEMORY") if failed else ("verdict no_failure", "MEMORY")
@@ -58,7 +61,7 @@ def _device(device: DeviceMemory, sites: words.Sites) -> Iterable[str]:
         f'<h1 id="{key}">{line(words.headline(device))}</h1>{said}<dl>{rows}</dl></section>'
     )
     if len(device.curve.events) > 1:
-        yield section(f"{key}-time", "Over time", _over_time(device, sites))
+        yield section(f"{key}-time", "Over time", _over_time(device, sites, columns))
     for number, (heading, when, held, rest) in enumerate(words.moments(device)):
         yield section(f"{key}-held-{number}", heading.capitalize(), _held(device, when, held, rest, sites, drawn=not number))
     if device.growth:
@@ -75,7 +78,7 @@ def _device(device: DeviceMemory, sites: words.Sites) -> Iterable[str]:
         yield section(f"{key}-pools", "Pools", _pools(device))
 
 
-def _over_time(device: DeviceMemory, sites: words.Sites) -> str:
+def _over_time(device: DeviceMemory, sites: words.Sites, columns: int) -> str:
     """The drawing with its legend; the figures stand in the tables below it."""
     label = f"Bytes alive on device {device.device} by call site, over {device.events:,} events of the allocator"
     colors = svg.colors_of(device)
@@ -88,7 +91,7 @@ def _over_time(device: DeviceMemory, sites: words.Sites) -> str:
         f'<rect width="12" height="12" rx="2" fill="{color}"/></svg>{line(text)}</li>'
         for color, text in entries
     )
-    drawing = _drawn("Memory over time, drawn", svg.area(device, sites.name, label))
+    drawing = _drawn("Memory over time, drawn", svg.area(device, sites.name, label, columns))
     reserved = '<p class="quiet">dashed: reserved by PyTorch</p>' if device.curve.reserved_bytes else ""
     return f'{drawing}{reserved}<ul class="legend">{legend}</ul>'
 

@@ -37,9 +37,12 @@ def colors_of(device: DeviceMemory) -> dict[CallSite, str]:
     return dict(zip(device.curve.sites, _COLORS, strict=False))
 
 
-def area(device: DeviceMemory, name: Namer, label: str) -> str:
-    """The curve as an `svg` element: layers by call site, all that was reserved as a line, the peak and the failure marked."""
-    curve = _thinned(device.curve)
+def area(device: DeviceMemory, name: Namer, label: str, columns: int = MAX_COLUMNS) -> str:
+    """The curve as an `svg` element: layers by call site, all that was reserved as a line, the peak and the failure marked.
+
+    At most `columns` points are drawn.
+    """
+    curve = _thinned(device.curve, columns)
     top = max(1, *curve.high_bytes, *curve.reserved_bytes)
     xs = _across(curve)
     bottom = _TOP + _HEIGHT
@@ -74,12 +77,12 @@ def area(device: DeviceMemory, name: Namer, label: str) -> str:
     return "".join([*parts, "</svg>"])
 
 
-def _thinned(curve: Curve) -> Curve:
-    """At most `MAX_COLUMNS` points, of each group the highest: more than a screen has columns cannot be seen."""
+def _thinned(curve: Curve, columns: int) -> Curve:
+    """At most `columns` points, of each group the highest: more than a screen has columns cannot be seen."""
     count = len(curve.events)
-    if count <= MAX_COLUMNS:
+    if count <= columns:
         return curve
-    bounds = [count * column // MAX_COLUMNS for column in range(MAX_COLUMNS + 1)]
+    bounds = [count * column // columns for column in range(columns + 1)]
     chosen = [max(range(start, stop), key=curve.total_bytes.__getitem__) for start, stop in pairwise(bounds)]
 
     def pick(values: Sequence[int]) -> tuple[int, ...]:

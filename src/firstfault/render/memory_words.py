@@ -76,7 +76,10 @@ def headline(device: DeviceMemory) -> str:
     failed = device.failed
     if failed is None:
         return f"cuda:{device.device}: no failed allocation in the snapshot"
-    return f"cuda:{device.device}: {format_size(failed.request_bytes)} could not be had: {REASONS[failed.reason]}"
+    growing = ", and a call site keeps growing" if failed.reason == "full" and device.growth else ""
+    return (
+        f"cuda:{device.device}: {format_size(failed.request_bytes)} could not be allocated: {REASONS[failed.reason]}{growing}"
+    )
 
 
 def amounts(device: DeviceMemory) -> list[tuple[str, str]]:

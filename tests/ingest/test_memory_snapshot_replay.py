@@ -125,3 +125,10 @@ def test_the_points_stay_bounded_and_keep_the_peak() -> None:
     assert points[-1].total == replay.total
     assert max(point.high for point in points) == replay.peak.total
     assert all(sum(point.sizes) == point.total for point in points)
+
+
+def test_more_blocks_than_can_be_followed_are_told_of() -> None:
+    replay = Replay(Stacks(), limit=3)
+    for address in range(5):
+        replay.entry({"action": "alloc", "addr": address, "size": 10})
+    assert (replay.total, replay.crowded) == (30, True)

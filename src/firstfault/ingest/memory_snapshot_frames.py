@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firstfault.model.memory_report import CallSite, Phase
 
-MAX_FRAMES = 300_000
+MAX_FRAMES = 100_000
 MAX_KEPT_FRAMES = 2_000_000
 MAX_SITES = 20_000
 MAX_STACK = 400
@@ -30,7 +30,7 @@ class Frame:
         path = self.path
         for marker in _LIBRARY[:2]:
             path = path.rpartition(marker)[2]
-        return f"{path[-MAX_TEXT:]}:{self.line} {self.name}"
+        return f"{path}:{self.line} {self.name}"
 
 
 class Stack:
@@ -62,7 +62,7 @@ class Stacks:
 
     def frame(self, path: object, line: object, name: object) -> Frame:
         """The frame of these three, whatever their types."""
-        key = (str(path)[:4_096], line if isinstance(line, int) else 0, str(name)[:MAX_TEXT])
+        key = (str(path)[-MAX_TEXT:], line if isinstance(line, int) else 0, str(name)[:MAX_TEXT])
         found = self._frames.get(key)
         if found is None:
             if len(self._frames) >= MAX_FRAMES:
@@ -73,9 +73,9 @@ class Stacks:
 
     def stack(self, frames: tuple[Frame, ...]) -> Stack:
         """The stack of these frames; one of the same call site where too many differ."""
+        frames = frames[:MAX_STACK]
         found = self._stacks.get(frames)
         if found is None:
-            frames = frames[:MAX_STACK]
             site = self._index(_site_of(frames))
             if self._kept > MAX_KEPT_FRAMES:
                 self.overflow = True

@@ -25,6 +25,7 @@ MAX_HELD = 4 << 20
 """Items that one entry or segment may hold, and operands that may wait for their operation."""
 MAX_TUPLE = 8
 MAX_RUNS = 20_000
+MAX_RUN_BYTES = 16 << 20
 MAX_NUMBER_BYTES = 16
 
 _UINT32, _INT32, _FLOAT = struct.Struct("<I"), struct.Struct("<i"), struct.Struct(">d")
@@ -83,6 +84,7 @@ class SnapshotPickle:
         self._texts: dict[Any, int] = {}
         self._table_bytes = 0
         self._runs: dict[bytes, Stack] = {}
+        self._run_bytes = 0
         self._held = 0
         self._devices = 0
         self.is_snapshot = False
@@ -333,8 +335,10 @@ class SnapshotPickle:
             if not all(isinstance(frame, Frame) for frame in frames):
                 return False
             known = self._stacks.stack(tuple(frames))
-            if len(self._runs) >= MAX_RUNS:
+            self._run_bytes += len(run)
+            if len(self._runs) >= MAX_RUNS or self._run_bytes > MAX_RUN_BYTES:
                 self._runs.clear()
+                self._run_bytes = len(run)
             self._runs[run] = known
         self._replace_top(known, top.slot)
         return True

@@ -8,7 +8,7 @@ from typing import Any
 from firstfault.ingest.memory_snapshot_frames import Stacks
 from firstfault.ingest.memory_snapshot_pickle import DamagedSnapshotError, SnapshotPickle
 from firstfault.ingest.memory_snapshot_replay import Replay
-from firstfault.ingest.memory_snapshot_state import MAX_DEVICES, DeviceState, number
+from firstfault.ingest.memory_snapshot_state import MAX_DEVICES, MAX_LIVE_BLOCKS, DeviceState, number
 
 
 class SnapshotReading:
@@ -36,13 +36,16 @@ class SnapshotReading:
         device = number(segment.get("device"))
         if device not in self.states and len(self.states) >= MAX_DEVICES:
             return
-        self.states.setdefault(device, DeviceState()).add(segment)
+        state = self.states.get(device)
+        if state is None:
+            state = self.states[device] = DeviceState(MAX_LIVE_BLOCKS // (1 + len(self.states)))
+        state.add(segment)
         self.segments += 1
 
     def trace(self, device: int) -> None:
         """See `Consumer`."""
         if device < MAX_DEVICES:
-            self.replays[device] = Replay(self.stacks)
+            self.replays[device] = Replay(self.stacks, MAX_LIVE_BLOCKS // (1 + len(self.replays)))
 
     def entry(self, device: int, entry: dict[str, Any]) -> None:
         """See `Consumer`."""

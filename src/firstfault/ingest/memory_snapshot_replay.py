@@ -39,9 +39,14 @@ class Failed(msgspec.Struct):
 
 
 class Replay:
-    """The trace of one device. `base` (after `settle`) is what to add to each site: memory from before the recording."""
+    """The trace of one device, with at most `limit` blocks at a time; `crowded` turns true where there were more.
 
-    def __init__(self, stacks: Stacks) -> None:
+    `base` (after `settle`) is what to add to each site: memory from before the recording.
+    """
+
+    def __init__(self, stacks: Stacks, limit: int = MAX_LIVE_BLOCKS) -> None:
+        self.crowded = False
+        self._limit = limit
         self.events = 0
         self.odd = 0
         self.first_us = self.last_us = 0
@@ -111,8 +116,10 @@ class Replay:
         if stack is not None:
             site, self.has_frames = stack.site, True
             self._count_steps(self._stacks.sites[site].phase)
-        if len(self._live) < MAX_LIVE_BLOCKS:
-            self._live[address] = (size, site)
+        if len(self._live) >= self._limit:
+            self.crowded = True
+            return
+        self._live[address] = (size, site)
         self._sites[site] = self._sites.get(site, 0) + size
         self._total += size
         self.events_since_failed += 1
@@ -141,7 +148,7 @@ class Replay:
             self.base[BEFORE] = self.base.get(BEFORE, 0) + size
         else:
             self.windows.freed(site, held)
-        if awaited and len(self._awaiting) < MAX_LIVE_BLOCKS:
+        if awaited and len(self._awaiting) < self._limit:
             self._awaiting[address] = size
             self._awaiting_bytes += size
         self.events_since_failed += 1

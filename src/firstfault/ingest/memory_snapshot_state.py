@@ -8,9 +8,9 @@ import msgspec
 
 from firstfault.ingest.memory_snapshot_frames import NO_FRAMES, Stack
 
-MAX_LIVE_BLOCKS = 1_000_000
+MAX_LIVE_BLOCKS = 600_000
 MAX_POOLS = 512
-MAX_DEVICES = 256
+MAX_DEVICES = 64
 _BYTES_LIMIT = 1 << 62
 
 PoolKind = Literal["small", "large", "unknown"]
@@ -31,12 +31,16 @@ class PoolCount(msgspec.Struct):
 
 
 class DeviceState:
-    """One device at the snapshot. `live` holds (bytes asked for, call site) by address."""
+    """One device at the snapshot. `live` holds (bytes asked for, call site) by address, of at most `limit` blocks.
 
-    def __init__(self) -> None:
+    `crowded` turns true where there were more.
+    """
+
+    def __init__(self, limit: int = MAX_LIVE_BLOCKS) -> None:
+        self._limit = limit
         self.pools: dict[PoolKey, PoolCount] = {}
         self.live: dict[int, tuple[int, int]] = {}
-        self.live_blocks = 0
+        self.crowded = False
         self.has_frames = False
 
     @property
@@ -82,9 +86,10 @@ class DeviceState:
             allocated += size
             requested, site = self._origin(block, size)
             pool.requested_bytes += requested
-            self.live_blocks += 1
-            if len(self.live) < MAX_LIVE_BLOCKS:
+            if len(self.live) < self._limit:
                 self.live[at] = (requested, site)
+            else:
+                self.crowded = True
         return allocated, active
 
     def _origin(self, block: dict[str, Any], size: int) -> tuple[int, int]:

@@ -81,6 +81,9 @@ def _notes(reading: SnapshotReading) -> list[str]:
                 f"device {device}: {format_size(base)} were allocated before the first event of the trace; stacks are known "
                 f"for what of it is still alive ({format_size(base - replay.base.get(BEFORE, 0))})"
             )
+        state = reading.states.get(device)
+        if (replay is not None and replay.crowded) or (state is not None and state.crowded):
+            notes.append(f"device {device}: more blocks were alive at once than can be followed: the figures are too low")
         if disagree := reading.disagreeing.get(device):
             notes.append(f"device {device}: {disagree:,} blocks differ between the trace and the state behind it")
     return notes

@@ -8,10 +8,11 @@ from firstfault.ingest.memory_snapshot_timeline import Point
 from firstfault.model.memory_report import Curve
 
 MAX_LAYERS = 10
+STEADY_LAYERS = 6
 
 
 def curve_of(replay: Replay, reserved_before: int | None, stacks: Stacks) -> Curve:
-    """At most 2,000 points; the layers are the sites that hold most at any of them, the steadiest at the bottom."""
+    """At most 2,000 points; the layers are the sites that hold most, over all or at the peak, the steadiest at the bottom."""
     points = replay.timeline.points
     if not points:
         return Curve()
@@ -20,7 +21,14 @@ def curve_of(replay: Replay, reserved_before: int | None, stacks: Stacks) -> Cur
     for sites in by_point:
         for site, size in sites.items():
             most[site] = max(most.get(site, 0), size)
-    chosen = sorted(most, key=lambda site: -most[site])[:MAX_LAYERS]
+    area: dict[int, int] = {}
+    for sites in by_point:
+        for site, size in sites.items():
+            area[site] = area.get(site, 0) + size
+    peak = by_point[max(range(len(points)), key=lambda index: points[index].total)]
+    # Those that hold most all the time, then those that make the peak.
+    ranked = [*sorted(area, key=lambda site: -area[site])[:STEADY_LAYERS], *sorted(peak, key=lambda site: -peak[site])]
+    chosen = [site for site in dict.fromkeys(ranked) if most[site] > 0][:MAX_LAYERS]
     chosen.sort(key=lambda site: (-min(sites.get(site, 0) for sites in by_point[len(by_point) // 4 :]), -most[site]))
     base = sum(replay.base.values())
     timed = all(point.time_us for point in points)

@@ -62,9 +62,10 @@ def _device(canvas: Canvas, device: DeviceMemory, sites: words.Sites) -> None:
             canvas.labelled("asked by" if not number else "", frame, column=14)
         if len(failed.frames) > MAX_FRAMES:
             canvas.labelled("", f"and {len(failed.frames) - MAX_FRAMES} frames more", column=14, role="dim")
+    amounts = words.amounts(device)
     canvas.blank()
-    column = 2 + max(cells(name) for name, _ in words.amounts(device)) + 2
-    for name, figure in words.amounts(device):
+    column = 2 + max((cells(name) for name, _ in amounts), default=0) + 2
+    for name, figure in amounts:
         canvas.labelled(name, figure, column=column)
     _curve(canvas, device.curve)
     for heading, when, held, rest in words.moments(device):

@@ -83,7 +83,9 @@ def headline(device: DeviceMemory) -> str:
 
 
 def amounts(device: DeviceMemory) -> list[tuple[str, str]]:
-    """Rows of name and figure for the state at the snapshot."""
+    """Rows of name and figure for the state at the snapshot; none if its segments were not read."""
+    if not device.pools:
+        return []
     rounding = device.allocated_bytes - device.requested_bytes
     spare = device.allocated_bytes and rounding / device.allocated_bytes >= 0.01
     rows = [

@@ -85,7 +85,7 @@ def counts(made: Comparison) -> str:
     """`12 differ`, `30 alike`, `3 read on one side only`, and that nothing left the machine."""
     parts = [f"{len(made.differences)} differ", f"{made.equal} alike"]
     if made.unknown:
-        parts.append(f"{len(made.unknown)} known on one side only")
+        parts.append(f"{len(made.unknown)} on one side only")
     parts.append(format_duration(made.elapsed_s) if made.elapsed_s >= 0.05 else "under 0.1 s")
     return " · ".join([*parts, "nothing left this machine"])
 
@@ -139,8 +139,9 @@ def _verdict(canvas: Canvas, made: Comparison) -> None:
         if number:
             canvas.blank()
             canvas.prose(f"also: {one.title}", indent=2, role="head")
-        canvas.prose(one.text, indent=2)
-        canvas.prose(f"that this is why {one.failing.upper()} differs: {one.verdict}", indent=2, role="dim")
+        if one.text != made.summary:
+            canvas.prose(one.text, indent=2)
+        canvas.prose(f"that this is the reason: {one.verdict}", indent=2, role="dim")
 
 
 def _missing(canvas: Canvas, missing: Sequence[UnknownFact]) -> None:
@@ -154,8 +155,9 @@ def write_rows(canvas: Canvas, rows: Sequence[Difference], marked: Iterable[str]
     """The rows by topic in two columns, those that an explanation rests on with a sign and first."""
     signs = set(marked)
     topics = dict.fromkeys(row.topic for row in rows)
+    first = {row.topic for row in rows if row.id in signs}
     table = _Table(canvas, rows)
-    for topic in sorted(topics, key=list(HEADINGS).index):
+    for topic in sorted(topics, key=lambda topic: (topic not in first, list(HEADINGS).index(topic))):
         own = sorted((row for row in rows if row.topic == topic), key=lambda row: _order(row, signs))
         canvas.blank()
         table.head(HEADINGS[topic])

@@ -34,7 +34,8 @@ def _subject(letter: str, subject: Subject) -> str:
 
 def _explanations(made: Comparison) -> Iterator[str]:
     for one in made.explanations:
-        yield f"{escape(one.text)} ({one.verdict})"
+        said = f"{escape(one.text)} " if one.text != made.summary else ""
+        yield f"{said}That this is the reason: {one.verdict}."
 
 
 def _missing(made: Comparison) -> Iterator[str]:

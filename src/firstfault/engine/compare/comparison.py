@@ -199,7 +199,10 @@ def _summary(a: Side, b: Side, explanations: Sequence[Explanation], rows: Rows, 
     count = len(rows.differences)
     things = "1 thing that was read differs" if count == 1 else f"{count} things that were read differ"
     if explanations:
-        return explanations[0].title or explanations[0].text
+        first = explanations[0]
+        failing = (a if first.failing == "a" else b).subject
+        # The side names its failure itself: here stands what it rests on.
+        return first.text if first.title in ("", failing.title) else first.title
     if _fail_alike(a, b):
         what = a.subject.title or a.subject.cause
         if not count:

@@ -52,6 +52,22 @@ torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 594.00 MiB. GPU 0 
 512.00 MiB is free. Including non-PyTorch memory, this process has 23.17 GiB memory in use. Of the allocated memory \
 22.50 GiB is allocated by PyTorch, and 120.00 MiB is reserved by PyTorch but unallocated.
 """
+GATHERED = """\
+Traceback (most recent call last):
+  File "/home/user/train.py", line 52, in <module>
+    trainer.train()
+  File "/opt/venv/lib/python3.11/site-packages/transformers/trainer.py", line 4020, in compute_loss
+    outputs = model(**inputs)
+  File "/opt/venv/lib/python3.11/site-packages/torch/nn/parallel/data_parallel.py", line 194, in forward
+    return self.gather(outputs, self.output_device)
+  File "/opt/venv/lib/python3.11/site-packages/torch/nn/parallel/scatter_gather.py", line 136, in gather
+    res = gather_map(outputs)
+  File "/opt/venv/lib/python3.11/site-packages/torch/nn/parallel/comm.py", line 250, in gather
+    return torch._C._gather(tensors, dim, destination)
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32 GiB. GPU 0 has a total capacity of 23.69 GiB of which \
+512.00 MiB is free. Including non-PyTorch memory, this process has 23.17 GiB memory in use. Of the allocated memory \
+22.50 GiB is allocated by PyTorch, and 120.00 MiB is reserved by PyTorch but unallocated.
+"""
 ZERO3 = """\
 {
   "train_micro_batch_size_per_gpu": 4,
@@ -60,12 +76,13 @@ ZERO3 = """\
   "bf16": {"enabled": true}
 }
 """
+ENDED = "{'train_runtime': 100.0, 'train_samples_per_second': 3.2, 'train_steps_per_second': 0.2, 'train_loss': 2.1}"
 
 
 def losses(command: str, world_size: int, values: tuple[float, ...]) -> str:
-    """A log of the Trainer with its command, one loss for each tenth of an epoch."""
+    """A log of the Trainer with its command, one loss for each tenth of an epoch, to its end."""
     rows = [f"{{'loss': {value}, 'grad_norm': 0.9, 'epoch': {number / 10}}}" for number, value in enumerate(values, 1)]
-    return "\n".join([f"$ {command}", f"world_size: {world_size}", *rows, ""])
+    return "\n".join([f"$ {command}", f"world_size: {world_size}", *rows, ENDED, ""])
 
 
 def write(folder: Path, **files: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from comparison_runs import ENDED_WELL, NO_YAML, OUT_OF_MEMORY, PACKAGES, REFUSED, ZERO3, losses, write
+from comparison_runs import ENDED_WELL, GATHERED, NO_YAML, OUT_OF_MEMORY, PACKAGES, REFUSED, ZERO3, losses, write
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -45,6 +45,24 @@ def test_python_and_a_launch_without_distribution_are_the_same_program(call: Cal
     code, answer = made(call, "--gpus", "4", "--versions", "accelerate=1.15.0", "python train.py", launch)
     assert (code, answer["verdict"]) == (0, "no_failure")
     assert any("did not see the same GPUs" in note for note in answer["notes"])
+
+
+@pytest.mark.parametrize(
+    ("variable", "code", "verdict"), [("CUDA_VISIBLE_DEVICES=0 ", 1, "established"), ("", 3, "undetermined")]
+)
+def test_works_with_python_and_fails_with_accelerate(
+    call: Call, tmp_path: Path, variable: str, code: int, verdict: str
+) -> None:
+    a = write(tmp_path / "a", train__log=losses(f"{variable}python train.py", 1, (2.5, 2.3)))
+    launch = "$ accelerate launch --config_file d.yaml train.py\n"
+    b = write(tmp_path / "b", d__yaml=NO_YAML, train__log=launch + GATHERED)
+    found, answer = made(call, a, b)
+    assert (found, answer["verdict"], answer["b"]["entry"]) == (code, verdict, "trainer-implicit-dataparallel")
+    if variable:
+        assert answer["explanations"][0]["differences"] == ["trainer.uses_dataparallel"]
+        assert answer["explanations"][0]["fix"]
+    else:
+        assert [fact["fact"] for fact in answer["missing"]] == ["trainer.uses_dataparallel"]
 
 
 def test_the_number_of_visible_gpus_explains(call: Call) -> None:

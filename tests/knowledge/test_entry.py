@@ -56,6 +56,36 @@ def test_settings_to_change_and_monitor_are_read():
     assert entry.monitor == {"metric": "m", "alert": "> 0"}
 
 
+DIFFERENCES = (
+    "[[difference]]\nif = 'run.world_size > 1'\nsays = \"Several.\"\ndecisive = true\n\n"
+    '[[difference]]\nmore = "train.micro_batch"\nsays = "More."\n\n'
+    '[[difference]]\npackage = "torch"\nsince = "2.6"\nuntil = "3"\nsays = "Newer."\n\n'
+)
+
+
+def test_what_explains_that_one_of_two_runs_fails():
+    entry, _ = read(entry_text("oom-forward", "script.retain_graph").replace("[[fix]]", f"{DIFFERENCES}[[fix]]", 1))
+    several, more, newer = entry.differences
+    assert (several.if_, several.decisive, several.says) == ("run.world_size > 1", True, "Several.")
+    assert (more.more, more.decisive) == ("train.micro_batch", False)
+    assert (newer.package, newer.since, newer.until) == ("torch", "2.6", "3")
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ('says = "x"', "one of `if`, `more`, `less` and `package`"),
+        ('more = "a.b"\nless = "c.d"\nsays = "x"', "one of `if`, `more`, `less` and `package`"),
+        ('package = "torch"\nsays = "x"', "needs `since` or `until`"),
+        ('more = "a.b"', "says"),
+        ("if = 'run.world_size >'\nsays = \"x\"", "`if`"),
+    ],
+)
+def test_a_wrong_difference_is_refused(rule, message):
+    text = entry_text("oom-forward", "script.retain_graph").replace("[[fix]]", f"[[difference]]\n{rule}\n\n[[fix]]", 1)
+    assert message in faults(text)
+
+
 def test_headings_and_marks_inside_fences_are_text():
     text = ENTRIES["oom-forward"].replace("It costs a restart.", "````sh\n## not a section\n```\n````")
     _, body = read(text)

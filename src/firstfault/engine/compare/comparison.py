@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from firstfault.engine.blanks import Blanks
 from firstfault.engine.compare.curves import curve_rows
-from firstfault.engine.compare.explain import Reasons, fell_short, reasons
+from firstfault.engine.compare.explain import Reasons, fell_short, reasons, version_of
 from firstfault.engine.compare.facts import fact_rows
 from firstfault.engine.compare.plans import essence, plan_rows, variant_rows
 from firstfault.engine.compare.rows import Rows
@@ -143,7 +144,7 @@ def _verdict(a: Side, b: Side, explanations: Sequence[Explanation], *, undecided
 
 def _missing(a: Side, b: Side, names: Sequence[str], pack: Pack) -> tuple[UnknownFact, ...]:
     """What to ask: the facts on which the failure rests and the other side does not show, else what the diagnosis asks for."""
-    asked = [fact for name in names if (fact := _ask(name, pack)) is not None]
+    asked = [fact for name in names if (fact := _ask(name, a, b, pack)) is not None]
     for side in (b, a):
         if not asked and _is_bad(side) and side.examined is not None:
             asked += [
@@ -172,19 +173,29 @@ def _counts(a: Side, b: Side) -> tuple[UnknownFact, ...]:
     return tuple(asked.values())
 
 
-def _ask(name: str, pack: Pack) -> UnknownFact | None:
-    if name.startswith("package."):
-        package = name.removeprefix("package.")
-        return UnknownFact(
-            fact=name,
-            why=f"The failure depends on the version of {package}, which one side does not show.",
-            command=f"pip freeze | grep -i '^{package}=='   # in the environment of each run",
-        )
+def _ask(name: str, a: Side, b: Side, pack: Pack) -> UnknownFact | None:
+    """The question about a fact, of the side that does not show it."""
     if name in _ASKED:
         why, command = _ASKED[name]
         return UnknownFact(fact=name, why=f"It would decide: {why}.", command=command)
+    package = name.removeprefix("package.") if name.startswith("package.") else ""
+    silent = [
+        (letter, side)
+        for letter, side in (("A", a), ("B", b))
+        if (version_of(side, package) if package else side.known.value(name)) is None
+    ]
+    who = "Neither side shows it." if len(silent) > 1 else f"{silent[0][0]} does not show it." if silent else ""
+    if package:
+        return UnknownFact(
+            fact=name,
+            why=f"The failure depends on the version of {package}. {who}",
+            command=f"pip freeze | grep -i '^{package}=='   # in the environment of that run",
+        )
     spec = pack.facts.get(name)
-    return None if spec is None else UnknownFact(fact=name, why=f"{spec.ask} One side does not show it.", command=spec.obtain)
+    if spec is None:
+        return None
+    side = silent[0][1] if silent else b
+    return UnknownFact(fact=name, why=f"{spec.ask} {who}", command=Blanks(side.known, side.bundle, None).fill(spec.obtain))
 
 
 def _same_program(a: Side, b: Side) -> bool:

@@ -61,9 +61,16 @@ def reasons(failing: Side, other: Side, name: SideName, pack: Pack) -> Reasons:
     grounds = [*_grounds(failing, other, pack)]
     return Reasons(
         explanations=tuple(_explanations(failing, other, name, grounds)),
-        unknown=tuple(dict.fromkeys(name for ground in grounds if ground.lacking is None for name in ground.names)),
+        unknown=_unknown(grounds),
         alike=tuple(dict.fromkeys(ground.says for ground in grounds if ground.lacking is False and ground.decisive)),
     )
+
+
+def _unknown(grounds: Sequence[_Ground]) -> tuple[str, ...]:
+    """The facts that the other side does not show: those without which the cause cannot be there, else those that add to it."""
+    open_ = [ground for ground in grounds if ground.lacking is None]
+    asked = [ground for ground in open_ if ground.decisive] or open_
+    return tuple(dict.fromkeys(name for ground in asked for name in ground.names))
 
 
 def _stop(failing: Side, other: Side, name: SideName) -> Reasons:
@@ -223,7 +230,12 @@ def _explanations(failing: Side, other: Side, name: SideName, grounds: Iterable[
     for found in by_entry.values():
         found.sort(key=lambda ground: not ground.decisive)
         made.append(_explanation(failing, other, name, found))
-    yield from sorted(made, key=lambda one: _ORDER.index(one.verdict))
+    told: set[str] = set()
+    for one in sorted(made, key=lambda one: _ORDER.index(one.verdict)):
+        # A more general entry that rests on the same says nothing more.
+        if not told.issuperset(one.differences):
+            yield one
+        told.update(one.differences)
 
 
 def _explanation(failing: Side, other: Side, name: SideName, grounds: Sequence[_Ground]) -> Explanation:

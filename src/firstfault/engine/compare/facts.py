@@ -40,7 +40,7 @@ _NAMES = {
     "launch.world_size_seen": "world size printed",
     "launch.visible_gpus": "GPUs a process sees",
     "launch.nodes_asked": "machines asked for",
-    "launch.config_source": "accelerate configuration",
+    "launch.config_source": "source of the configuration",
     "trainer.n_gpu": "Trainer: GPUs of a process",
     "trainer.uses_dataparallel": "nn.DataParallel",
     "run.world_size": "processes in all",

@@ -47,6 +47,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     settings: tuple[Setting, ...] = ()
     environment: dict[str, Given] | None = None
     kinds: frozenset[str] = frozenset()
+    bundle: Bundle = Bundle(reports=())
     curve: Curve = Curve()
     notes: tuple[str, ...] = ()
 
@@ -80,6 +81,7 @@ def side_of_command(name: str, request: Request, pack: Pack, *, fails: bool | No
         settings=(*_typed(plan), *(setting for report in reports for setting in report.settings)),
         environment=dict(request.environment),
         kinds=frozenset(report.source.kind for report in reports),
+        bundle=Bundle(reports=reports),
         notes=tuple(plan.notes),
     )
 
@@ -120,6 +122,7 @@ def side_of_run(name: str, bundle: Bundle, curve: Curve, pack: Pack, *, fails: b
         plan=_plan_of(bundle, settings),
         settings=settings,
         kinds=frozenset(report.source.kind for report in bundle.reports),
+        bundle=bundle,
         curve=curve,
         notes=diagnosis.notes,
     )

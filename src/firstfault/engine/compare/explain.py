@@ -19,6 +19,7 @@ from firstfault.knowledge.truth import Truth
 from firstfault.launch.request import version_numbers
 from firstfault.model.comparison import Explanation, SideName
 from firstfault.model.diagnosis import Certainty, Fix
+from firstfault.model.fact import FactValue
 
 # How the run was set up, as opposed to what happened in it.
 _SETUP = ("launch.", "trainer.", "train.", "script.", "plan.", "model.", "env.", "host.ram_bytes", "host.offload")
@@ -150,20 +151,40 @@ def _found(side: Side, pack: Pack) -> Iterator[tuple[Entry, Sequence[Condition]]
             yield entry, [condition for condition in entry.plan if parse(condition.if_).evaluate(side.known) is True]
 
 
-def is_setup(name: str) -> bool:
-    """True for a fact on how the run was set up, false for one on what happened in it."""
-    return name not in _NO_SETUP and (name in _SETUP_FACTS or name.startswith(_SETUP))
+def is_setup(name: str, pack: Pack) -> bool:
+    """True for a fact on how the run was set up, false for one on what happened in it, or a text that was printed."""
+    spec = pack.facts.get(name)
+    if spec is None or name in _NO_SETUP or (spec.type == "bool" and spec.producer in ("", "signals")):
+        return False
+    return name in _SETUP_FACTS or name.startswith(_SETUP)
+
+
+class _AlikeIn:
+    """The other side as it would be with the framework of the failing one: whose loop runs is nothing that one sets."""
+
+    def __init__(self, other: Side, failing: Side) -> None:
+        self._other = other
+        self._failing = failing
+
+    def value(self, name: str) -> FactValue | None:
+        """The value of the other side."""
+        return (self._failing if name == "run.framework" else self._other).known.value(name)
+
+    def rounded(self, name: str) -> bool:
+        """True if the number was printed with two decimals."""
+        return self._other.known.rounded(name)
 
 
 def _of_condition(condition: Condition, entry: Entry, failing: Side, other: Side, pack: Pack) -> _Ground | None:
     expression = parse(condition.if_)
     names = tuple(sorted(expression.names))
     needed = condition in entry.requires or condition.decisive
-    if not names or not all(map(is_setup, names)) or not (needed or weight(condition) >= _ENOUGH):
+    if not names or not all(is_setup(name, pack) for name in names) or not (needed or weight(condition) >= _ENOUGH):
         return None
-    there = expression.evaluate(other.known)
+    alike = _AlikeIn(other, failing)
+    there = expression.evaluate(alike)
     lacking = None if there is None else not there
-    unknown = tuple(sorted(expression.unknowns(other.known))) if there is None else names
+    unknown = tuple(sorted(expression.unknowns(alike))) if there is None else names
     says = fill(condition.says, failing.known, pack.facts).strip()
     return _Ground(says, condition.decisive or condition in entry.requires, lacking, unknown, entry)
 

@@ -150,6 +150,16 @@ def test_the_log_of_the_same_request_is_the_failure_and_gives_the_rank(tmp_path:
     assert not other.events[0].quoted
 
 
+@pytest.mark.parametrize(
+    ("request_bytes", "printed"),
+    [(100, 2 * MIB), (MIB, 2 * MIB), (MIB + 512, 20 * MIB), (5 * MIB, 20 * MIB), (10 * MIB, 10 * MIB), (11 * MIB, 12 * MIB)],
+)
+def test_the_message_names_the_segment_and_the_trace_the_request(request_bytes: int, printed: int, tmp_path: Path) -> None:
+    found = alone(tmp_path)
+    event = replace(found.events[0], captures={**found.events[0].captures, "requested": request_bytes})
+    assert joined([replace(found, events=(event,)), logged(printed, 1, 5)])[0].events[0].quoted
+
+
 def test_another_request_or_device_is_another_failure(tmp_path: Path) -> None:
     snapshot_report = alone(tmp_path)
     size = int(snapshot_report.events[0].captures["requested"])

@@ -92,6 +92,25 @@ def test_enough_was_free_so_something_else_refused() -> None:
     assert failed(device).reason == "limit"
 
 
+def test_a_small_request_needs_a_whole_segment_of_the_driver() -> None:
+    device = Device(0, 602 * MIB)
+    fill(device)
+    device.trace[-1].update(size=5 * MIB, device_free=8 * MIB)
+    found = failed(device)
+    assert found.reason == "full"
+    assert "less than the 20 MiB of a new segment" in found.why
+
+
+def test_a_request_of_a_private_pool_is_served_from_that_pool() -> None:
+    device = Device(0, 600 * MIB, pool=(0, 3))
+    for number in range(18):
+        device.alloc(f"x{number}", 30 * MIB, LINEAR)
+    device.free(*(f"x{number}" for number in range(0, 18, 2)))
+    with pytest.raises(MemoryError):
+        device.alloc("y", 100 * MIB, LOSS)
+    assert (failed(device).reason, failed(device).largest_free_bytes) == ("fragmented", 30 * MIB)
+
+
 def test_a_snapshot_taken_later_does_not_know_the_pieces() -> None:
     device = Device(0, GIB)
     for number in range(11):

@@ -9,6 +9,7 @@ from firstfault.ingest.memory_snapshot_frames import Stacks
 from firstfault.ingest.memory_snapshot_growth import growth_of
 from firstfault.ingest.memory_snapshot_reading import SnapshotReading, read_snapshot
 from firstfault.ingest.memory_snapshot_replay import Failed, Replay
+from firstfault.ingest.memory_snapshot_state import can_serve
 from firstfault.model.bundle import Note, Source, SourceReport
 from firstfault.model.event import Event, ExceptionBlock, Frame, Place, Traceback
 from firstfault.model.fact import Fact
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 PRODUCES = ("oom.reserved_bytes", "oom.largest_free_bytes", "memory.step_slope_bytes")
 SIGNAL = "torch.oom.cuda.2_1"
-_SMALL_REQUEST_BYTES = 1 << 20
 _MIN_STEPS = 8
 _MIN_SLOPE_BYTES = 1 << 20
 
@@ -104,11 +104,10 @@ def _state(state: DeviceState) -> dict[str, CaptureValue]:
 
 
 def _facts(state: DeviceState, failed: Failed, span: SourceSpan) -> list[Fact]:
-    kind = "small" if failed.request_bytes <= _SMALL_REQUEST_BYTES else "large"
     usable = [
         pool.largest_free_bytes
-        for (pool_kind, stream, pool_id), pool in state.pools.items()
-        if pool_kind in (kind, "unknown") and stream == failed.stream and pool_id == (0, 0)
+        for key, pool in state.pools.items()
+        if can_serve(failed.request_bytes, failed.stream, failed.pool_id, key)
     ]
     origin = "segments of the memory snapshot"
     return [

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from firstfault.ingest.memory_snapshot_frames import BEFORE, NO_FRAMES, Stack, Stacks
-from firstfault.ingest.memory_snapshot_state import MAX_LIVE_BLOCKS, number
+from firstfault.ingest.memory_snapshot_state import MAX_LIVE_BLOCKS, number, pool_of
 from firstfault.ingest.memory_snapshot_timeline import Timeline, Windows
 
 MAX_FAILED_KEPT = 256
@@ -36,6 +36,7 @@ class Failed(msgspec.Struct):
     stack: Stack | None
     moment: Moment
     stream: int = 0
+    pool_id: tuple[int, int] = (0, 0)
 
 
 class Replay:
@@ -179,6 +180,7 @@ class Replay:
             stack=frames if isinstance(frames, Stack) else None,
             moment=moment,
             stream=number(entry.get("stream")),
+            pool_id=pool_of(entry.get("pool_id")),
         )
         self.events_since_failed = 0
 

@@ -13,6 +13,12 @@ MAX_POOLS = 512
 MAX_DEVICES = 64
 _BYTES_LIMIT = 1 << 62
 
+# c10/cuda/CUDACachingAllocator: kSmallSize, kSmallBuffer (also the step of large segments), kMinLargeAlloc, kLargeBuffer.
+SMALL_REQUEST_BYTES = 1 << 20
+SMALL_SEGMENT_BYTES = 2 << 20
+MIN_OWN_BYTES = 10 << 20
+LARGE_SEGMENT_BYTES = 20 << 20
+
 PoolKind = Literal["small", "large", "unknown"]
 PoolKey = tuple[PoolKind, int, tuple[int, int]]
 
@@ -50,9 +56,7 @@ class DeviceState:
 
     def add(self, segment: dict[str, Any]) -> None:
         """One segment with its blocks; what is no number counts as zero."""
-        pool_id = segment.get("segment_pool_id")
-        if not (isinstance(pool_id, tuple) and len(pool_id) == 2 and all(isinstance(part, int) for part in pool_id)):
-            pool_id = (0, 0)
+        pool_id = pool_of(segment.get("segment_pool_id"))
         found = segment.get("segment_type")
         kind: PoolKind = "small" if found == "small" else "large" if found == "large" else "unknown"
         key: PoolKey = (kind, number(segment.get("stream")), pool_id)
@@ -107,3 +111,26 @@ class DeviceState:
 def number(value: object) -> int:
     """The value, if it is a count that a 64-bit machine can have, else 0."""
     return value if isinstance(value, int) and 0 <= value < _BYTES_LIMIT else 0
+
+
+def pool_of(value: object) -> tuple[int, int]:
+    """The id of a pool: (0, 0) for the common one, or where it is not told."""
+    if isinstance(value, tuple) and len(value) == 2 and all(isinstance(part, int) for part in value):
+        return value[0], value[1]
+    return 0, 0
+
+
+def segment_bytes(request_bytes: int) -> int:
+    """What torch asks the driver for where no free block fits: its message names that, its trace the request itself."""
+    if request_bytes <= SMALL_REQUEST_BYTES:
+        return SMALL_SEGMENT_BYTES
+    if request_bytes < MIN_OWN_BYTES:
+        return LARGE_SEGMENT_BYTES
+    return -(-request_bytes // SMALL_SEGMENT_BYTES) * SMALL_SEGMENT_BYTES
+
+
+def can_serve(request_bytes: int, stream: int, pool_id: tuple[int, int], pool: PoolKey) -> bool:
+    """True if a free block of the pool may be given to the request."""
+    kind, its_stream, its_id = pool
+    wanted = "small" if request_bytes <= SMALL_REQUEST_BYTES else "large"
+    return kind in (wanted, "unknown") and its_stream == stream and its_id == pool_id

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from firstfault.ingest.memory_snapshot_state import segment_bytes
 from firstfault.model.bundle import SourceReport
 from firstfault.model.event import Event
 from firstfault.units import RELATIVE_ROUNDING
@@ -48,7 +49,8 @@ def _same(event: Event, other: SourceReport) -> Iterator[int | None]:
         if found.name != event.name or found.quoted or not isinstance(size, int) or not isinstance(requested, int):
             continue
         rank = other.source.place.rank if found.place.rank is None else found.place.rank
-        near = abs(size - requested) <= RELATIVE_ROUNDING * max(size, requested)
+        asked = (requested, segment_bytes(requested))
+        near = any(abs(size - one) <= RELATIVE_ROUNDING * max(size, one) for one in asked)
         if (
             near
             and device in (None, event.captures["device"])

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from firstfault.ingest.memory_snapshot_replay import Failed
+from firstfault.ingest.memory_snapshot_state import can_serve, segment_bytes
 from firstfault.model.memory_report import DeviceMemory, FailedAllocation, Growth, MomentReport, Pool, Reason
 from firstfault.units import format_size
 
-SMALL_REQUEST_BYTES = 1 << 20
-"""Requests up to this size come from the small pool, larger ones from the large pool."""
 _MUCH = 0.1
 _PIECES = 0.05
 """Less than this share of what is reserved always lies idle in pieces: then live tensors are what fills the device."""
@@ -47,8 +46,7 @@ def failed_of(
 
 
 def _serves(pool: Pool, failed: Failed) -> bool:
-    kind = "small" if failed.request_bytes <= SMALL_REQUEST_BYTES else "large"
-    return pool.kind in (kind, "unknown") and pool.stream == failed.stream and not pool.private
+    return can_serve(failed.request_bytes, failed.stream, failed.pool_id, (pool.kind, pool.stream, pool.pool_id))
 
 
 def _reason(
@@ -57,7 +55,10 @@ def _reason(
     """The reason and one or two sentences with the figures that show it."""
     request, free = failed.request_bytes, failed.device_free_bytes
     asked = f"{format_size(request)} were asked for, and the driver had {format_size(free)} left."
-    if free >= request and not (same and largest >= request):
+    segment = segment_bytes(request)
+    if free < segment != request:
+        asked = f"{asked[:-1]}, less than the {format_size(segment)} of a new segment."
+    if free >= segment and not (same and largest >= request):
         return "limit", (
             f"{asked} That would do: a limit of the process (set_per_process_memory_fraction), or another process that took "
             "the memory in between, stands against it."

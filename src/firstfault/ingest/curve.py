@@ -16,7 +16,7 @@ from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.bundle import Bundle
 from firstfault.model.span import SourceSpan
 
-MAX_BYTES = 64 << 20
+MAX_BYTES = 16 << 20
 """Read of each log; a curve that differs does so long before."""
 MAX_POINTS = 200_000
 _CHUNK_BYTES = 256 << 10

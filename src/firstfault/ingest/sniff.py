@@ -52,8 +52,8 @@ _KUBERNETES_OBJECT = lazy_pattern(r'"kind"\s*:\s*"(?:Pod|PodList|Event|EventList
 _DESCRIBE_NAME = lazy_pattern(r"Name: +\S", needs="Name: ")
 _DESCRIBE_MORE = lazy_pattern(r"(?:Namespace|Status|Containers|Events|Node|Reason): *")
 _NVIDIA_SMI = lazy_pattern(
-    r"\|? *NVIDIA-SMI \d|(?:index|pid|timestamp|gpu_\w+), .*\[(?:MiB|%|W)\]|GPU \d+: (?:NVIDIA|Tesla|GeForce|A100|H100)|=+ ?NVSMI LOG"
-    r"|\| .*\d+ ?MiB */ *\d+ ?MiB"
+    r"\|? *NVIDIA-SMI \d|(?:index|pid|timestamp|gpu_\w+), .*\[(?:MiB|%|W)\]|GPU \d+: (?:NVIDIA|Tesla|GeForce|A100|H100)"
+    r"|=+ ?NVSMI LOG|\| .*\d+ ?MiB */ *\d+ ?MiB"
 )
 _CSV_ROW = lazy_pattern(r"\d+, ")
 _SMI_ROW = lazy_pattern(r"\s*[A-Z][\w ./()-]{1,60} +: |\s*[A-Z][\w ./()-]{1,60}$")

@@ -29,7 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and ends the process with its exit code."""
     # A short run leaves hardly a cycle behind: to look for some after every 700 objects is a twentieth of its time.
     gc.set_threshold(100_000)
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    code = run(sys.argv[1:] if arguments is None else arguments)
+    # Nor are there any to be found in what the end of the process gives back anyway: an eighth of the time of a short run.
+    gc.freeze()
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

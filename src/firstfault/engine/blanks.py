@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from firstfault.knowledge.template import fill, fill_blanks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from firstfault.knowledge.schema import Pack
     from firstfault.model.bundle import Bundle
@@ -24,6 +24,8 @@ _PLACEHOLDERS = {
     "log_dir": "the folder of the logs",
     "script": "your script",
 }
+_RANK = "fault.rank"
+_MAX_SUSPECTS = 4
 _CONFIGS = frozenset({"accelerate_config", "deepspeed_config"})
 
 
@@ -45,13 +47,16 @@ class FactSource(Protocol):
 class Blanks:
     """Fills commands. What is unknown becomes `<your script>`: a reader can put it in. Other braces are the command's own."""
 
-    def __init__(self, known: FactSource, bundle: Bundle, log: str | None) -> None:
+    def __init__(self, known: FactSource, bundle: Bundle, log: str | None, suspects: Sequence[int] = ()) -> None:
         self._known = known
         self._names = dict(_names(bundle, log))
+        if 1 < len(suspects) <= _MAX_SUSPECTS:
+            self._names[_RANK] = " and of rank ".join(map(str, suspects))
 
     def value(self, name: str) -> FactValue | None:
         """A fact, or the name of a file of the bundle."""
-        return self._known.value(name) if "." in name else self._names.get(name)
+        known = self._known.value(name) if "." in name else None
+        return self._names.get(name) if known is None else known
 
     def span(self, name: str) -> SourceSpan | None:
         """The line that shows a fact."""

@@ -24,6 +24,8 @@ _LAUNCHER_FRAMES = (
     "deepspeed/launcher/",
 )
 _ANYWHERE = frozenset({"device_oom", "host_allocation_failed", "cuda_error"})
+# Waits that were seen while they lasted, or in counters: no limit need have run out.
+_SEEN_WAITING = frozenset({"collective.pending", "hang.waits_in_collective", "hang.waits_for_ranks_behind"})
 _PLAIN = FaultClass(id="", prior="context", weight=0, text="")
 
 
@@ -66,6 +68,11 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def is_exit(self) -> bool:
         """True if it was read from an exit code or a launcher's line, not from what the rank printed."""
         return self.event.name == EXIT_EVENT
+
+    @property
+    def is_seen_waiting(self) -> bool:
+        """True for a wait that no time-out reports: it was seen in a stack, in a dump or by NCCL's RAS service."""
+        return self.event.name in _SEEN_WAITING
 
 
 def read_faults(aligned: Aligned, causal: CausalTable) -> list[Fault]:
@@ -121,6 +128,8 @@ def shape_of(event: Event, traceback: Traceback | None) -> str:
 
 def words_of(event: Event, causal: CausalTable) -> str:
     """What happened, in the words of its class; empty for a class without words."""
+    if event.name in _SEEN_WAITING:
+        return "waits in a collective"
     return next((spec.says for spec in causal.classes if spec.id == event.fault_class), "")
 
 

@@ -52,7 +52,7 @@ def examine(bundle: Bundle, pack: Pack, answers: Mapping[str, str] = _NO_ANSWERS
     known = Known(derive(aligned, attribution, pack, answered), aligned, attribution, pack)
     walked = walk(known, pack, attribution, shows_output=shows_run(bundle))
     first = attribution.initiating[0].span.source if attribution.initiating else None
-    blanks = Blanks(known, bundle, first)
+    blanks = Blanks(known, bundle, first, attribution.suspects)
     missing = missing_facts(walked, known, pack, blanks)
     finding = walked.finding
     fixes, verifications = prescribe(finding.entry, known, bundle, pack, blanks) if finding else ((), ())

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from firstfault.engine.lookup import Known
     from firstfault.engine.match import Candidate, Walk
     from firstfault.knowledge.schema import Condition, FactSpec, Pack
+    from firstfault.model.fact import FactValue
 
 MAX_MISSING = 5
 _EXAMPLES = {"bytes": "SIZE", "int": "NUMBER", "float": "NUMBER", "rank": "NUMBER", "path": "PATH", "int list": "NUMBERS"}
@@ -41,6 +42,12 @@ _BEHIND_A_LOST_PEER = ("exit.code", "fault.rank_has_log", "host.oom_kill")
 _WHILE_IT_HANGS = ("hang.stack_outlier", "hang.ras_behind")
 # The rank that did not come is known, and it lived: what it was doing is all that is missing.
 _BEHIND_A_LATE_RANK = ("collective.suspect_activity", "fault.rank_has_log", "collective.suspect_kind")
+# The rank is known and its process did its part, or nobody is late: the machine holds the answer.
+_BEHIND_A_KIND: dict[FactValue | None, tuple[str, ...]] = {
+    "gpu_stalled": ("gpu.xid_first", "gpu.handle_lost", "hang.blocked_in"),
+    "host_blocked": ("hang.blocked_in", "gpu.xid_first"),
+    "fabric": ("hang.ras_behind", "host.link_errors", "gpu.xid_first", "nccl.warn"),
+}
 # A failure that no entry knows: its whole traceback is the least that a person needs.
 _WITHOUT_ENTRY = ("exc.root_type",)
 
@@ -81,6 +88,9 @@ def missing_facts(walk: Walk, known: Known, pack: Pack, blanks: Blanks) -> tuple
         again = _WHILE_IT_HANGS if stacks else tuple(reversed(_WHILE_IT_HANGS))
         front = [pack.facts[name] for name in again if name in pack.facts and known.value(name) is None]
         facts = [*front, *(spec for spec in facts if spec not in front)]
+    machine = _BEHIND_A_KIND.get(known.value("collective.suspect_kind"), ())
+    front = [pack.facts[name] for name in machine if name in pack.facts and known.value(name) is None]
+    facts = [*front, *(spec for spec in facts if spec not in front)]
     return tuple(_missing(spec, _separates(spec, deciding, walk), pack, blanks) for spec in facts[:MAX_MISSING])
 
 

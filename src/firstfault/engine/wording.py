@@ -72,6 +72,8 @@ def subject(fault: Fault) -> str:
         return _JOB[fault.fault_class]
     if fault.rank is None:
         return _JOB.get(fault.fault_class, "a process " + _DID.get(fault.fault_class, "failed"))
+    if fault.is_seen_waiting:
+        return f"rank {fault.rank} waited"
     return f"rank {fault.rank} " + _DID.get(fault.fault_class, "failed")
 
 

@@ -22,6 +22,7 @@ PRODUCES = (
     "collective.minority_rank",
     "collective.all_equal",
     "collective.backend",
+    "collective.is_first",
 )
 _KINDS = {
     "no-record": "no_record",
@@ -48,6 +49,10 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
     if backend is not None and backend.span is not None:
         name = backend.backend if backend.backend in _BACKENDS else "other"
         yield _fact("collective.backend", name, "the names of the calls in the dumps", (backend.span,))
+    late = next((one for one in found.waiting if one.seq > 1), None)
+    if late is not None and all(one.seq > 1 for one in found.suspects if one.seq is not None):
+        origin = f"the pending call is number {late.seq} of {late.group}"
+        yield _fact("collective.is_first", False, origin, (late.span,))
     if not found.suspects:
         return
     first = found.suspects[0]

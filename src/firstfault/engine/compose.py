@@ -54,6 +54,7 @@ _STARTERS_OF_ONE = frozenset({"python", "accelerate", "torchrun", "deepspeed"})
 _OUTSIDE_THE_RANKS = frozenset(
     {"launcher_exception", "argument_rejected", "scheduler_stop", "launcher_report", "rendezvous_error"}
 )
+_OOM_SENTENCES = ("oom.tensor_arithmetic", "oom.account")
 _FRAME_FACTS = ("oom.consumer", "oom.phase", "exc.site", "fault.stage")
 
 
@@ -208,7 +209,9 @@ class Composer:
         hang = self._aligned.hang
         if said and hang is not None and hang.suspects and self._walk.only_collateral:
             return f"{said} {_capital(hang.reason)}."
-        return said or _capital(self._attribution.reason)
+        # The facts are there only where the message of this failure has the numbers.
+        arithmetic = (self._known.value(name) for name in _OOM_SENTENCES)
+        return " ".join([said or _capital(self._attribution.reason), *(text for text in arithmetic if isinstance(text, str))])
 
     def _others(self) -> tuple[OtherFinding, ...]:
         found: dict[tuple[str, int | None], OtherFinding] = {}

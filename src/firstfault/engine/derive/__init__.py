@@ -52,7 +52,10 @@ _MODULES = (
     *(shapes, weights, skips),
 )
 
-PRODUCES: frozenset[str] = frozenset(name for module in _MODULES for name in module.PRODUCES)
+_ARITHMETIC = ("oom.account", "oom.filled_by", "oom.outside_bytes", "oom.tensor", "oom.tensor_arithmetic")
+"""What follows from the numbers of an out-of-memory message; its module is loaded where there are such numbers."""
+
+PRODUCES: frozenset[str] = frozenset(name for module in _MODULES for name in module.PRODUCES).union(_ARITHMETIC)
 """Every fact that is derived here."""
 
 
@@ -64,7 +67,16 @@ def derive(aligned: Aligned, attribution: Attribution, pack: Pack, answered: Ite
         facts.add(fact)
     # A message that may be a quotation tells a fact, it does not show it.
     alone = frozenset(event.span for event in aligned.events if event.alone)
-    for module in _MODULES:
-        for fact in module.derive(scope, facts):
+    modules = [module.derive for module in _MODULES]
+    for make in modules if attribution.fault_class != "device_oom" else (*modules, _arithmetic):
+        for fact in make(scope, facts):
             facts.add(replace(fact, basis="told") if alone and fact.spans and alone.issuperset(fact.spans) else fact)
     return facts
+
+
+def _arithmetic(scope: Scope, facts: FactSet) -> Iterable[Fact]:
+    if not {"oom.requested_bytes", "oom.total_bytes"} <= facts.keys():
+        return ()
+    from firstfault.engine.derive import oom_arithmetic
+
+    return oom_arithmetic.derive(scope, facts)

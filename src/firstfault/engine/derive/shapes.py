@@ -28,7 +28,7 @@ _MOST_DEVICES = 16
 
 def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
     """Facts of the batch of the failing rank, from the shapes that it printed and the arguments of the run."""
-    shapes = _shapes(scope)
+    shapes = printed_shapes(scope)
     for fact in (_vocabulary(scope), _length(scope, shapes), _ratio(scope, shapes)):
         if fact is not None:
             facts.add(fact)
@@ -41,7 +41,7 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
 _Shape = tuple[tuple[int, ...], "SourceSpan"]
 
 
-def _shapes(scope: Scope) -> dict[str, _Shape]:
+def printed_shapes(scope: Scope) -> dict[str, _Shape]:
     """First, last and largest earlier shape that the failing rank printed above the initiating event."""
     event = scope.event
     report = scope.reports.get(event.source_id) if event else None

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, AnyStr, Generic, cast
 
 _METHODS = ("match", "search", "fullmatch", "sub", "split", "findall", "finditer")
-_SEEKING = ("match", "search", "fullmatch")
+_SEEKING = ("match", "search", "fullmatch", "findall", "finditer")
+_NOTHING: dict[str, Callable[[], Iterable[Any]]] = {"findall": list, "finditer": lambda: iter(())}
 
 
-def lazy_pattern(pattern: AnyStr, flags: int = 0, *, needs: AnyStr | None = None) -> re.Pattern[AnyStr]:
+def lazy_pattern(pattern: AnyStr, flags: int = 0, *, needs: AnyStr | tuple[AnyStr, ...] | None = None) -> re.Pattern[AnyStr]:
     """The pattern that `re.compile` gives, compiled when it is first used.
 
     Several hundred patterns read one kind of line or another, and a short paste meets a few dozen of them. `needs` is a text
-    that stands in whatever the pattern finds: until a line has it, the pattern is not even compiled.
+    that stands in whatever the pattern finds, or several, one of which does (in lower case for a pattern that ignores case):
+    until a line has it, the pattern is not even compiled.
     """
-    return cast("re.Pattern[AnyStr]", _LazyPattern(pattern, flags, needs))
+    return cast("re.Pattern[AnyStr]", _LazyPattern(pattern, flags, (needs,) if isinstance(needs, str | bytes) else needs))
 
 
 class _LazyPattern(Generic[AnyStr]):
@@ -24,10 +26,10 @@ class _LazyPattern(Generic[AnyStr]):
 
     __slots__ = ("flags", "needs", "pattern", *_METHODS)
 
-    def __init__(self, pattern: AnyStr, flags: int, needs: AnyStr | None) -> None:
+    def __init__(self, pattern: AnyStr, flags: int, needs: tuple[AnyStr, ...] | None) -> None:
         self.pattern: AnyStr = pattern
         self.flags = flags
-        self.needs: AnyStr | None = needs
+        self.needs: tuple[AnyStr, ...] | None = needs
         if needs is not None:
             for method in _SEEKING:
                 setattr(self, method, self._held_back(method, needs))
@@ -44,8 +46,14 @@ class _LazyPattern(Generic[AnyStr]):
             setattr(self, method, getattr(compiled, method))
         return compiled
 
-    def _held_back(self, method: str, needs: AnyStr) -> Callable[..., re.Match[AnyStr] | None]:
-        def seek(text: AnyStr, *bounds: int) -> re.Match[AnyStr] | None:
-            return getattr(self._compiled(), method)(text, *bounds) if needs in text else None
+    def _held_back(self, method: str, needs: tuple[AnyStr, ...]) -> Callable[..., Any]:
+        folds = bool(self.flags & re.IGNORECASE)
+
+        def seek(text: AnyStr, *bounds: int) -> Any:
+            held = text.lower() if folds else text
+            for need in needs:
+                if need in held:
+                    return getattr(self._compiled(), method)(text, *bounds)
+            return _NOTHING[method]() if method in _NOTHING else None
 
         return seek

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import Event, Progress
 
 _ANNOUNCEMENT = "trainer.total_steps"
-_LATER_EPOCH = re.compile(r"[Ee]poch\W{0,4}0{0,3}[1-9]")
+_LATER_EPOCH = lazy_pattern(r"[Ee]poch\W{0,4}0{0,3}[1-9]", needs=("Epoch", "epoch"))
 
 
 def announced_totals(events: Iterable[Event]) -> frozenset[int]:

@@ -20,14 +20,17 @@ _WALL = lazy_pattern(
     r"(?P<y>19[9]\d|20\d\d)[-/](?P<mo>[01]?\d)[-/](?P<d>[0-3]?\d)(?:[T_ ]|  )" + _HMS + r"(?P<z>Z\b| ?[+-]\d\d:?\d\d\b| UTC\b)?"
 )
 _CTIME = lazy_pattern(
-    r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )" + _MONTH + r" +(?P<d>\d{1,2}) " + _HMS + r"(?: [A-Z]{3,4})? (?P<y>20\d\d)\b"
+    r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )" + _MONTH + r" +(?P<d>\d{1,2}) " + _HMS + r"(?: [A-Z]{3,4})? (?P<y>20\d\d)\b",
+    needs=("Mon ", "Tue ", "Wed ", "Thu ", "Fri ", "Sat ", "Sun "),
 )
-_SYSLOG = lazy_pattern(_MONTH + r" +(?P<d>\d{1,2}) " + _HMS + r"\b")
+_SYSLOG = lazy_pattern(_MONTH + r" +(?P<d>\d{1,2}) " + _HMS + r"\b", needs=tuple(f"{name} " for name in _NAMES))
 _MONTH_DAY = lazy_pattern(r"(?P<mo>[01]\d)[/-](?P<d>[0-3]\d)(?:/(?P<y>20\d\d))? " + _HMS + r"\b")
 _GLOG = lazy_pattern(r"(?P<mo>1[0-2]|0?[1-9])(?P<d>[0-3]\d) " + _HMS + r"\b")
 _DAYTIME = lazy_pattern(_HMS + r"\b")
 _BOOT = lazy_pattern(r"\[ *(?P<secs>\d{1,10})\.(?P<f>\d{3,9})\]")
-_DATED = (_WALL, _CTIME, _SYSLOG, _MONTH_DAY, _DAYTIME)
+_DATED = {"0": (_MONTH_DAY, _DAYTIME), "1": (_WALL, _MONTH_DAY, _DAYTIME), "2": (_WALL, _DAYTIME)}
+_DATED |= dict.fromkeys("JFMASONDTW", (_CTIME, _SYSLOG))
+"""By the first character, the forms that can start with it."""
 
 
 def read_clock(text: str, start: int = 0) -> tuple[Clock, int] | None:
@@ -35,7 +38,7 @@ def read_clock(text: str, start: int = 0) -> tuple[Clock, int] | None:
 
     Understands ISO and its relatives, `Tue Jan 14 09:12:40 2025`, syslog, `MM/DD hh:mm:ss` and a bare time of day.
     """
-    for pattern in _DATED:
+    for pattern in _DATED.get(text[start : start + 1], ()):
         if found := pattern.match(text, start):
             clock = _clock_of(found)
             if clock is not None:

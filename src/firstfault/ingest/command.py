@@ -28,7 +28,8 @@ _TRIGGER = lazy_pattern(
 )
 _PROMPT = lazy_pattern(
     r"^\s*(?:\([\w.-]{1,40}\)\s*)?(?:[\w.-]{1,40}@[\w.-]{1,60}[:\s]?[^\s$#%]{0,200}\s?[$#%]|\[[^\]]{0,80}\]\s?[$#%]"
-    r"|[$%❯!]|\++)\s*(?=\S)"
+    r"|[$%❯!]|\++)\s*(?=\S)",
+    needs=("$", "#", "%", "❯", "!", "+"),
 )
 _STARTS_WITH_LAUNCHER = lazy_pattern(
     r"^\s*(?:[A-Z_][A-Z0-9_]*=\S*\s+)*(?:accelerate\s+launch|torchrun|deepspeed|srun|mpirun|mpiexec|(?:\S*/)?python[\d.]*)\s"
@@ -72,7 +73,8 @@ def read_command(lines: Sequence[Line], ctx: Context) -> tuple[Setting, ...]:
 
 
 def _looks_like_a_command(text: str) -> bool:
-    return bool(_STARTS_WITH_LAUNCHER.match(text)) and not _SENTENCE.search(text)
+    # The frames of a traceback stand in folders that are called like an interpreter.
+    return not text.lstrip().startswith('File "') and bool(_STARTS_WITH_LAUNCHER.match(text)) and not _SENTENCE.search(text)
 
 
 def _logical_lines(lines: Sequence[Line]) -> Iterator[tuple[str, Line]]:

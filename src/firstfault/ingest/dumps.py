@@ -34,7 +34,9 @@ _DEEPSPEED_KEY = lazy_pattern(
 _YAML_ROW = lazy_pattern(r"^(?P<dash>\t?- )?(?P<indent>\s*)(?P<key>[A-Za-z_]\w*):(?:\s|$)")
 _JSON_OPENS = lazy_pattern(r"^\s*(?:json = |[\w. -]{1,60}[=:] ?)?\{\s*$")
 _DOTTED = lazy_pattern(r"^\s*(?P<key>[a-z]\w{2,60}) \.{3,60} (?P<value>\S.{0,500}?)\s*$", needs=" ...")
-_ARGUMENTS_OPEN = lazy_pattern(r"\b(?:Seq2Seq)?(?:Training|SFT|DPO|GRPO|PPO|Reward)(?:Arguments|Config)\((?P<rest>.*)$")
+_ARGUMENTS_OPEN = lazy_pattern(
+    r"\b(?:Seq2Seq)?(?:Training|SFT|DPO|GRPO|PPO|Reward)(?:Arguments|Config)\((?P<rest>.*)$", needs=("Arguments(", "Config(")
+)
 _SOURCE_CODE = lazy_pattern(r"(?:=|\breturn|\(|#.*)\s*$")
 _ARGUMENT = lazy_pattern(
     r"(?P<key>[a-z_]\w{1,60})="

@@ -32,7 +32,8 @@ _TRAINING_VARIABLE = lazy_pattern(
 )
 _RAM = lazy_pattern(
     r"^\s*(?:- )?(?:System RAM|[Hh]ost (?:ram|RAM|memory)|Total (?:RAM|memory))\s*:?\s+"
-    r"(?P<size>[0-9]{1,15}(?:\.[0-9]{1,9})?\s?[KMGT]i?B)\b"
+    r"(?P<size>[0-9]{1,15}(?:\.[0-9]{1,9})?\s?[KMGT]i?B)\b",
+    needs=("System RAM", "ost ram", "ost RAM", "ost memory", "Total RAM", "Total memory"),
 )
 _FREE = lazy_pattern(r"^Mem:\s+(?P<size>[0-9]{1,15}(?:\.[0-9]{1,9})?[KMGT]i)\s", needs="Mem:")
 _GPU_TIMES = lazy_pattern(

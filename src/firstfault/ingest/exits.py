@@ -52,7 +52,13 @@ class _Rule:
     """A text, who prints it, and how its captures become an exit: pid, local rank, code, signal, shell code."""
 
     def __init__(
-        self, reporter: str, pattern: str, *, needs: str | None = None, by_launcher: bool = False, anchored: bool = False
+        self,
+        reporter: str,
+        pattern: str,
+        *,
+        needs: str | tuple[str, ...] | None = None,
+        by_launcher: bool = False,
+        anchored: bool = False,
     ) -> None:
         self.reporter = reporter
         self.by_launcher = by_launcher
@@ -112,7 +118,12 @@ _RULES = (
         anchored=True,
     ),
     _Rule("shell", r"Command terminated by signal (?P<signal>\d{1,3})", needs="terminated by signal", anchored=True),
-    _Rule("shell", r"(?:make: \*\*\* .{0,200}\bError|exit (?:code|status)[ :=]) ?(?P<shell>\d{1,3})\s*$", anchored=True),
+    _Rule(
+        "shell",
+        r"(?:make: \*\*\* .{0,200}\bError|exit (?:code|status)[ :=]) ?(?P<shell>\d{1,3})\s*$",
+        needs=("make: *** ", "exit code", "exit status"),
+        anchored=True,
+    ),
     _Rule(
         "shell",
         r"(?:\S{1,200}: line \d{1,6}: +|\[\d{1,4}\]\s*[+-]?\s+|zsh: )?(?:(?P<pid>\d{1,9})\s+)?"
@@ -134,7 +145,7 @@ _MPIRUN = lazy_pattern(
 _PDSH = lazy_pattern(
     r"pdsh@\S{1,255}: (?P<host>[^\s:]{1,255}): (?:\w+ )?exited with exit code (?P<code>\d{1,3})\b", needs="pdsh@"
 )
-_ECHO = lazy_pattern(r".{0,80}\becho \$\?\s*$")
+_ECHO = lazy_pattern(r".{0,80}\becho \$\?\s*$", needs="echo $?")
 _NUMBER = lazy_pattern(r"\s*(\d{1,3})\s*$")
 
 

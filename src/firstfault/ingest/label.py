@@ -38,7 +38,10 @@ def find_label(lines: Iterable[str], template: LineTemplate | None = None) -> La
         return "none"
     if _share(texts, TASK_LABEL) >= _LABEL_SHARE:
         return "node" if _is_node(texts) else "task"
-    names = [match[1] for text in texts if (match := HOST_LABEL.match(text)) and _HOST_LIKE.match(match[1])]
+    named = [match[1] for text in texts if (match := HOST_LABEL.match(text))]
+    if len(named) < _LABEL_SHARE * len(texts):
+        return "none"
+    names = [name for name in named if _HOST_LIKE.match(name)]
     several = len(set(names)) > 1 or all(re.search(r"\d", name) for name in names)
     if len(names) >= _LABEL_SHARE * len(texts) and several and len(set(names)) <= max(1, len(names) // 3):
         return "host"

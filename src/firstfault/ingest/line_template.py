@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import Setting
 
 VARIABLE = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
@@ -15,7 +16,7 @@ _MAX_HOLES = 8
 _MIN_LITERAL_CHARS = 2
 
 # The forms of Python's `string.Template`, which torchelastic fills.
-_HOLE = re.compile(r"\$(?:(?P<dollar>\$)|\{(?P<braced>\w+)\}|(?P<named>\w+))")
+_HOLE = lazy_pattern(r"\$(?:(?P<dollar>\$)|\{(?P<braced>\w+)\}|(?P<named>\w+))")
 _NUMBERS = {"rank": "rank", "local_rank": "local"}
 _OTHERS = {"role_name": r"[\w.-]{1,60}", "group_rank": r"\d{1,6}", "restart_count": r"\d{1,6}"}
 

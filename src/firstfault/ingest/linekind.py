@@ -11,10 +11,11 @@ from firstfault.lazy_pattern import lazy_pattern
 LineKind = Literal["blank", "prompt", "fence", "log", "command", "key", "prose", "other"]
 MAX_CHARS = 600
 
-_FENCE = lazy_pattern(r" {0,3}(?P<marks>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$")
+_FENCE = lazy_pattern(r" {0,3}(?P<marks>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$", needs=("```", "~~~"))
 _PROMPT = lazy_pattern(
     r"(?:\([\w.+-]+\) ?)?(?:\$ +|[\w.-]+@[\w.-]+(?::\S*)? ?[$#] ?|[\w.-]+@[\w.-]+ \S+ % |\[[\w.-]+@[\w.-]+ [^\]]*\][$#] ?"
-    r"|(?:root:|(?:bash|sh|zsh)-)[\w.:~/-]*[$#] )(?P<command>[^\s$#].*)$"
+    r"|(?:root:|(?:bash|sh|zsh)-)[\w.:~/-]*[$#] )(?P<command>[^\s$#].*)$",
+    needs=("$", "@", "# "),
 )
 _ASSIGNMENTS = r"(?:(?:export |env )?[A-Za-z_]\w*=(?:'[^']*'|\"[^\"]*\"|\S*) +)*"
 _COMMAND = lazy_pattern(
@@ -38,7 +39,23 @@ _COMMAND = lazy_pattern(
             r"\./\S+\.sh\b",
         )
     )
-    + r")|export [A-Za-z_]\w*=|#SBATCH |#!/)"
+    + r")|export [A-Za-z_]\w*=|#SBATCH |#!/)",
+    needs=(
+        *(
+            "accelerate ",
+            "torchrun",
+            "deepspeed ",
+            "python",
+            "srun ",
+            "sbatch ",
+            "mpirun ",
+            "mpiexec ",
+            "horovodrun",
+            "composer ",
+        ),
+        *("ray ", "docker ", "kubectl ", "singularity ", "apptainer ", "pdsh ", "ssh ", "conda ", "pip", "nvidia-smi", "sh "),
+        *(".sh", "export ", "#SBATCH ", "#!/"),
+    ),
 )
 # Words of a sentence behind the command, outside quotes: `python train.py it needs about 20 GB and runs`.
 _GOES_ON = lazy_pattern(r"[^\"'#]*\s(?:it|and|the|is|was|when|but|that|which|I|we)\s+[A-Za-z']+\s+[A-Za-z']+")
@@ -46,10 +63,11 @@ _KEY = lazy_pattern(r"\s*(?:- )?[A-Za-z_][\w.-]{0,60}:(?:[ \t]+\S.*|\s*)$")
 _EXCEPTION = lazy_pattern(
     r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Failed|Failure|Timeout|Iteration)(?::(?:\s|$)|\s*$)"
 )
-_LOG = lazy_pattern(
+# What looks like output by its form alone, and what a word tells: most lines of a paste hold none of those words.
+_FORM = lazy_pattern(
     "|".join(
         (
-            # Python and its tracebacks, notebooks included
+            # Python and its tracebacks, notebooks and stacks of live processes included
             *(
                 r"Traceback \(most recent",
                 r"\s*File \"[^\"]+\", line \d",
@@ -57,12 +75,26 @@ _LOG = lazy_pattern(
                 r"-+> *\d+ ",
                 r"\S+\.py in \w+\(",
                 r"\s{2,}\d+ {2,}\S",
+                r"[\w/.-]+\.(?:py|cpp|cc|cu|cuh|hpp|h):\d+:? ",
+                r" {4}\S.{0,300} \([^()\s]+(?::\d+)?\)$",
             ),
+            # progress
+            *(r"\{'[\w/.-]+': ", r"(?:.{0,40}\W)?(?:step|iter|iteration|epoch|loss)\b[ =:\[]*\d"),
+            # launchers
+            *(r"={20,}", r"-{20,}", r"\*{20,}", r"\^C"),
+        )
+    ),
+    re.IGNORECASE,
+)
+_NAMED = lazy_pattern(
+    "|".join(
+        (
+            # Python
             *(r"During handling of the above", r"The above exception was", r"Exception (?:raised from|ignored in|in thread)"),
-            *(r"Fatal Python error", r"\S+\.py:\d+: \w*Warning", r"[\w/.-]+\.(?:py|cpp|cc|cu|cuh|hpp|h):\d+:? "),
+            *(r"Fatal Python error", r"\S+\.py:\d+: \w*Warning"),
             # stacks of live processes: py-spy, faulthandler, pystack
             *(r"Process \d+: \S", r"Python v\d", r"(?:Current thread|Thread) (?:0x)?[0-9a-f]+ [(\[]", r"Parent Process \d+: "),
-            *(r" {4}\S.{0,300} \([^()\s]+(?::\d+)?\)$", r"Traceback for thread \d", r" {4}\((?:Python|C)\) File \""),
+            *(r"Traceback for thread \d", r" {4}\((?:Python|C)\) File \""),
             # answers of NCCL's RAS service
             *(
                 r" *(?:Communicator ranks have different|Missing communicator data from) ",
@@ -70,8 +102,8 @@ _LOG = lazy_pattern(
             ),
             *(r" *Rank \d+ (?:-- |has (?:launched|not|status) )", r" *#\d+-\d+ \([0-9a-f]+\) [A-Z]", r" *\d+ job process"),
             # progress
-            *(r"\s*\d{1,3}%\|?[ |]", r"[^|]{0,80}: +\d{1,3}%\|", r"\{'[\w/.-]+': ", r"\*{5} \w", r"wandb: "),
-            *(r"(?:.{0,40}\W)?(?:step|iter|iteration|epoch|loss)\b[ =:\[]*\d", r"Loading (?:checkpoint|weights|extension)"),
+            *(r"\s*\d{1,3}%\|?[ |]", r"[^|]{0,80}: +\d{1,3}%\|", r"\*{5} \w", r"wandb: "),
+            r"Loading (?:checkpoint|weights|extension)",
             # native code and libraries
             *(
                 r"frame #\d+: ",
@@ -80,15 +112,44 @@ _LOG = lazy_pattern(
                 r"Segmentation fault",
                 r"Aborted(?: \(core dumped\))?\s*$",
             ),
-            *(r"Killed\s*$", r"Bus error", r"\^C", r"NCCL (?:INFO|WARN|version|error)", r"nccl\w+Error: ", r"Last error:"),
+            *(r"Killed\s*$", r"Bus error", r"NCCL (?:INFO|WARN|version|error)", r"nccl\w+Error: ", r"Last error:"),
             # launchers, schedulers, kernel
-            *(r"(?:srun|salloc|slurmstepd): ", r"={20,}", r"-{20,}", r"\*{20,}", r"Failures:\s*$", r"Root Cause \(first"),
+            *(r"(?:srun|salloc|slurmstepd): ", r"Failures:\s*$", r"Root Cause \(first"),
             *(r"\s+<NO_OTHER_FAILURES>", r"\s+(?:time|host|rank|exitcode|error_file|traceback) +: ", r"exits with return code"),
             *(r".{0,60}returned non-zero exit", r"Process .{0,60}(?:exited|terminated|died)", r"NVRM: ", r"oom-kill:"),
             *(r"(?:Memory cgroup )?out of memory: ", r"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)[ :\[|]"),
         )
     ),
     re.IGNORECASE,
+    needs=(
+        *("traceback for", "during handling", "the above exc", "exception ", "fatal python", "warning", "process ", "python v"),
+        *("thread ", "(python) f", "(c) f", "communicator", " ranks ", "rank ", "#", " job process", "%", "***** ", "wandb: "),
+        *(
+            "loading ",
+            "terminate called",
+            "what(): ",
+            "segmentation f",
+            "aborted",
+            "killed",
+            "bus error",
+            "nccl",
+            "last error:",
+        ),
+        *("srun: ", "salloc: ", "slurmstepd: ", "failures:", "root cause", "<no_other", " : ", "exits with", "returned non"),
+        *(
+            "nvrm: ",
+            "oom-kill:",
+            "out of memory: ",
+            "debug",
+            "info",
+            "warn",
+            "error ",
+            "error:",
+            "error[",
+            "error|",
+            "critical",
+        ),
+    ),
 )
 _MARKDOWN = lazy_pattern(r"(?:#{1,6} |> ?|[-*+] |\d+[.)] |\*\*)")
 _WORD = lazy_pattern(r"[(\"'*_]*(?:[A-Za-z][A-Za-z']*|\d{1,4}|[A-Za-z]+-[a-z]+|`[^`]+`?)[)\"'*_]*[.,;:!?]{0,3}(?:\([^)]*\))?$")
@@ -108,7 +169,7 @@ def prompt_command(text: str) -> str | None:
 
 def is_command(text: str) -> bool:
     """True for a line that starts a training or looks at one, as typed into a shell or a job script."""
-    return _COMMAND.match(text) is not None and not _GOES_ON.match(text)
+    return not text[:1].isspace() and _COMMAND.match(text) is not None and not _GOES_ON.match(text)
 
 
 def is_key(text: str) -> bool:
@@ -122,7 +183,7 @@ def is_log(text: str) -> bool:
     prefix = parse_prefix(text)
     if prefix.kind:
         return True
-    return bool(_LOG.match(text) or _EXCEPTION.match(text))
+    return bool(_FORM.match(text) or _EXCEPTION.match(text) or _NAMED.match(text))
 
 
 def is_prose(text: str) -> bool:

@@ -48,10 +48,14 @@ _FIGURE = lazy_pattern(
 )
 _WORDS_BEFORE = lazy_pattern(r"(?:[a-z]{1,12}[ _-]){1,3}\Z")
 _MICRO_STEP = lazy_pattern(
-    r"\bmicro[ _-]?(?:step|batch)\s{0,2}[=:#\[]?\s{0,4}(?P<step>[0-9]{1,9})\b(?: ?(?:/|of) ?(?P<total>[0-9]{1,6})\b)?"
+    r"\bmicro[ _-]?(?:step|batch)\s{0,2}[=:#\[]?\s{0,4}(?P<step>[0-9]{1,9})\b(?: ?(?:/|of) ?(?P<total>[0-9]{1,6})\b)?",
+    needs="micro",
 )
-_STEP = lazy_pattern(r"(?<!micro[ _-])\b(?:global_?)?(?:step|iter|iteration)s?\s{0,2}[=:#\[]?\s{0,4}(?P<step>[0-9]{1,9})\b")
-_WORKER = lazy_pattern(r"\bworker[ _#=:-]{0,2}(?P<number>[0-9]{0,6})")
+_STEP = lazy_pattern(
+    r"(?<!micro[ _-])\b(?:global_?)?(?:step|iter|iteration)s?\s{0,2}[=:#\[]?\s{0,4}(?P<step>[0-9]{1,9})\b",
+    needs=("step", "iter"),
+)
+_WORKER = lazy_pattern(r"\bworker[ _#=:-]{0,2}(?P<number>[0-9]{0,6})", needs="worker")
 # Peaks never fall, so their rise says little; what is free or the limit is not what is used.
 _OTHER_FIGURES = frozenset(
     {"max", "peak", "highest", "reserved", "cached", "free", "available", "avail", "total", "limit", "shared"}

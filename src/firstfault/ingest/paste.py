@@ -18,7 +18,9 @@ MAX_PASTE_BYTES = 256 << 10
 _LOG_NAME = lazy_pattern(r"\.(?:log|out|err|stderr|stdout)(?:\.\d+)?(?:\.(?:gz|zst))?$", re.IGNORECASE)
 _CONFIG_NAME = lazy_pattern(r"\.(?:ya?ml|json|toml|ini|cfg|conf)$", re.IGNORECASE)
 _CUT = lazy_pattern(
-    rb"^(?: {0,3}(?:```|~~~)|(?:\([^)\n]{1,40}\) ?)?(?:\$ |[\w.-]+@|\[[\w.-]+@|root:|(?:bash|sh|zsh)-))", re.MULTILINE
+    rb"^(?: {0,3}(?:```|~~~)|(?:\([^)\n]{1,40}\) ?)?(?:\$ |[\w.-]+@|\[[\w.-]+@|root:|(?:bash|sh|zsh)-))",
+    re.MULTILINE,
+    needs=(b"```", b"~~~", b"$ ", b"@", b"root:", b"sh-"),
 )
 
 _SHOWS_FILE = lazy_pattern(r"(?:sudo )?(?:cat|head|tail|less|more|bat)\b(?: +-\S+(?: +\d+)?)* +(?P<file>[^\s|;&<>]+)")

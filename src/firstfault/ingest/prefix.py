@@ -83,8 +83,10 @@ _Reader = Callable[[str, int, _Found], int]
 _Named = tuple[str, _Reader]
 
 
-def _pattern_reader(pattern: str, apply: Callable[[_Found, re.Match[str]], None]) -> _Reader:
-    compiled = lazy_pattern(pattern)
+def _pattern_reader(
+    pattern: str, apply: Callable[[_Found, re.Match[str]], None], needs: tuple[str, ...] | None = None
+) -> _Reader:
+    compiled = lazy_pattern(pattern, needs=needs)
 
     def read(text: str, start: int, found: _Found) -> int:
         match = compiled.match(text, start)
@@ -197,7 +199,8 @@ def _read_syslog_host(text: str, start: int, found: _Found) -> int:
     return match.end()
 
 
-_LEVEL = r"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE|SUCCESS)"
+_LEVELS = ("DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL", "TRACE", "SUCCESS")
+_LEVEL = f"(?:{'|'.join(_LEVELS)})"
 
 _RANK: _Named = ("rank", _pattern_reader(r"\[[Rr]ank(?: |: ?)?(\d{1,6})\](?::(?! )|: ?| )?", _global_rank))
 # Open MPI tags a line with job and rank, from version 5 on with the launcher's name before, and with host and pid if asked.
@@ -247,6 +250,7 @@ _WORD_LEVEL: _Named = (
         rf"(?:[\w.]{{1,80}} - )?{_LEVEL} +"
         r"(?:- (?:[\w.]{1,80} -  ?)?|\| ?(?:[\w.<>]+:[\w.<>]+:\d+ - )?|\[[\w.:]+, rank=(?P<rank>\d+)\] ?)",
         _header_rank,
+        _LEVELS,
     ),
 )
 _WORD_RANK: _Named = (
@@ -256,6 +260,7 @@ _WORD_RANK: _Named = (
         r"(?:\[[a-z_]{1,20}\] )?[Rr]ank(?: (?=\d+(?::| - | ?\||, | (?:step|iter|iteration|epoch)\b))|=)"
         r"(\d{1,6})\b(?::| -| ?\||,)? ?",
         _global_rank,
+        ("Rank", "rank"),
     ),
 )
 _TIME: _Named = ("time", _read_time)

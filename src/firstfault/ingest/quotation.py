@@ -23,7 +23,11 @@ MAX_NEIGHBOURS = 40
 _ITEM = lazy_pattern(r"\s*(?:[-*+] |\d{1,3}[.)] |\|)")
 # Who speaks of himself or to somebody; a lone I is also the level of a log line, and `us` a unit.
 _SPEAKER = lazy_pattern(
-    r"\b(?:I (?=[a-z])|(?:[Ww]e|[Oo]ur|[Yy]ou|[Yy]our|[Mm]y|[Tt]hey|[Tt]heir|[Aa]nyone|[Aa]nybody|[Ss]omebody)\b)"
+    r"\b(?:I (?=[a-z])|(?:[Ww]e|[Oo]ur|[Yy]ou|[Yy]our|[Mm]y|[Tt]hey|[Tt]heir|[Aa]nyone|[Aa]nybody|[Ss]omebody)\b)",
+    needs=(
+        *("I ", "We", "we", "Our", "our", "You", "you", "My", "my", "They", "they", "Their", "their"),
+        *("nyone", "nybody", "omebody"),
+    ),
 )
 _BULLET = lazy_pattern(r"\s*(?:[-*+] |\d{1,3}[.)] )(?=[\w.]{1,80}(?:Error|Exception)\b)")
 _RAISED = lazy_pattern(r"\b\w{1,80}(?:Error|Exception|Warning)\b")
@@ -36,10 +40,13 @@ _MARKED = lazy_pattern(
     r"|[-+]?\s*[\"']|\S+\.(?:md|rst|adoc|html?):\d+:)"
 )
 """What Markdown, mails, chats, code and comments begin a line with."""
-_FRAMED = lazy_pattern(r"\s*(?:[>|«“‘`]|<\w+>|([\"'*_~]{1,2})\S.*\1[.,]?\s*$)")
-_EMPHASIZED = lazy_pattern(r"\s*(\*\*|__|~~)\S.*\1\s*$")
+_FRAMED = lazy_pattern(r"\s*(?:[>|«“‘`]|<\w+>|([\"'*_~]{1,2})\S.*\1[.,]?\s*$)", needs=tuple(">|«“‘`\"'*_~"))
+_EMPHASIZED = lazy_pattern(r"\s*(\*\*|__|~~)\S.*\1\s*$", needs=("**", "__", "~~"))
 _COMMENT = lazy_pattern(r"\s*(?:/\*|//|#) ")
-_SHOWN = lazy_pattern(r"\s*(?:\+ )?(?:(?:echo|printf|grep|rg) |raise \w|assert |print\(|log(?:ger|ging)?\.\w+\()")
+_SHOWN = lazy_pattern(
+    r"\s*(?:\+ )?(?:(?:echo|printf|grep|rg) |raise \w|assert |print\(|log(?:ger|ging)?\.\w+\()",
+    needs=("echo ", "printf ", "grep ", "rg ", "raise ", "assert ", "print(", "log"),
+)
 """A command or a statement that would show the message; a frame's own code is no message anyway."""
 _OPENED = lazy_pattern(r"[\"'`“«‘(*_~>]$")
 

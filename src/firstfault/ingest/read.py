@@ -39,7 +39,7 @@ from firstfault.scan.scanner import Scanner
 KEPT_TEXT_BYTES = 64 << 10
 """A configuration or command up to this size is kept as text, so that a fix can edit it."""
 _STARTS_INSIDE = lazy_pattern(rb"\s*(?:\[rank\d+\]: +)?(?:File \"[^\"\n]+\", line \d|\.\.\.|\xe2\x80\xa6|\[\.\.\.)")
-_SHOWS_TAIL = lazy_pattern(rb"(?:^|[|;&$] *)tail\b")
+_SHOWS_TAIL = lazy_pattern(rb"(?:^|[|;&$] *)tail\b", needs=b"tail")
 _QUIET_KINDS = frozenset({"environment", "nvidia_smi"})
 
 

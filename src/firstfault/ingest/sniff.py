@@ -38,35 +38,41 @@ _ARGUMENT_KEYS = frozenset(
 )
 _MIN_ARGUMENTS = 3
 _JSON_KEY = lazy_pattern(r'"([a-z]\w{2,60})"\s*:')
-_LOG_NAME = lazy_pattern(r"\.(?:log|out|err|stderr|stdout)(?:\.\d+)?$")
+_LOG_NAME = lazy_pattern(r"\.(?:log|out|err|stderr|stdout)(?:\.\d+)?$", needs=(".log", ".out", ".err", ".stderr", ".stdout"))
 _ERROR_FILE = lazy_pattern(r'\s*\{\s*"message"\s*:', needs='"message"')
 _VITALS = lazy_pattern(r'\{"rank": ?\d+, (?=.*"(?:step|accumulation_steps|\w+_bytes|\w+_s)")', needs='{"rank"')
 _SLURM_STATES = "COMPLETED|FAILED|CANCELLED|OUT_OF_ME\\w*|TIMEOUT|PREEMPTED|NODE_FAIL|RUNNING|REQUEUED|BOOT_FAIL"
-_SLURM_ROW = lazy_pattern(rf"\s*\d+(?:_\d+)?(?:\.\w+)?[ |]+.*\b(?:{_SLURM_STATES})\b")
+_SLURM_ROW = lazy_pattern(
+    rf"\s*\d+(?:_\d+)?(?:\.\w+)?[ |]+.*\b(?:{_SLURM_STATES})\b", needs=tuple(_SLURM_STATES.replace("\\w*", "").split("|"))
+)
 _SLURM_HEAD = lazy_pattern(r"\s*JobID(?:Raw)?[ |].*State|JobId=\d+ (?:JobName|ArrayJobId)=", needs="Job")
 _KUBERNETES = lazy_pattern(
     r'\s*"containerStatuses"\s*:|\s*containerStatuses:|(?:NAMESPACE +)?LAST SEEN +TYPE +REASON'
-    r"|\s*(?:Last )?State: +(?:Terminated|Waiting)\b"
+    r"|\s*(?:Last )?State: +(?:Terminated|Waiting)\b",
+    needs=("containerStatuses", "LAST SEEN", "State: "),
 )
 _KUBERNETES_OBJECT = lazy_pattern(r'"kind"\s*:\s*"(?:Pod|PodList|Event|EventList)"')
 _DESCRIBE_NAME = lazy_pattern(r"Name: +\S", needs="Name: ")
 _DESCRIBE_MORE = lazy_pattern(r"(?:Namespace|Status|Containers|Events|Node|Reason): *")
 _NVIDIA_SMI = lazy_pattern(
     r"\|? *NVIDIA-SMI \d|(?:index|pid|timestamp|gpu_\w+), .*\[(?:MiB|%|W)\]|GPU \d+: (?:NVIDIA|Tesla|GeForce|A100|H100)"
-    r"|=+ ?NVSMI LOG|\| .*\d+ ?MiB */ *\d+ ?MiB"
+    r"|=+ ?NVSMI LOG|\| .*\d+ ?MiB */ *\d+ ?MiB",
+    needs=("NVIDIA-SMI", "[MiB", "[%", "[W", "GPU ", "NVSMI LOG", "MiB"),
 )
 _CSV_ROW = lazy_pattern(r"\d+, ")
 _SMI_ROW = lazy_pattern(r"\s*[A-Z][\w ./()-]{1,60} +: |\s*[A-Z][\w ./()-]{1,60}$")
 _ENVIRONMENT = lazy_pattern(
     r"PyTorch version: |Is debug build: |Collecting environment information|- `?(?:Accelerate|transformers)`? version: "
-    r"|Package +Version\s*$"
+    r"|Package +Version\s*$",
+    needs=("PyTorch version: ", "Is debug build: ", "Collecting environment", " version: ", "` version: ", "Package "),
 )
 _VERSION_ROW = lazy_pattern(
     r"\s*(?:- )?`?[A-Za-z][\w.+ ()-]{0,40}?`?(?:==|: +| {1,40})v?\d+\.\d+\S*(?:\s|$)|gpus? {2,}\d+ ?x |host ram +\d"
 )
-_VARIABLE = lazy_pattern(r"(?:export |declare -x )?[A-Z_][A-Z0-9_]*=")
+_VARIABLE = lazy_pattern(r"(?:export |declare -x )?[A-Z_][A-Z0-9_]*=", needs="=")
 _KERNEL = lazy_pattern(
-    r"(?:<\d+>)?\[ *\d+\.\d{6}\] |\w{3} +\d+ [\d:]{8} \S+ kernel: |\S+T\S+ \S+ kernel: |\[\w{3} \w{3} +\d+ [\d:]{8} \d{4}\] "
+    r"(?:<\d+>)?\[ *\d+\.\d{6}\] |\w{3} +\d+ [\d:]{8} \S+ kernel: |\S+T\S+ \S+ kernel: |\[\w{3} \w{3} +\d+ [\d:]{8} \d{4}\] ",
+    needs=("kernel: ", "] "),
 )
 _PYTHON = lazy_pattern(
     r"\s*(?:import \w|from [\w.]+ import |def \w+\(|class \w+[(:]|@\w|if __name__ ==|return\b|with .*:$|for .* in .*:$"
@@ -193,7 +199,7 @@ def _is_environment(sample: Sample) -> bool:
         return True
     if len(sample.lines) >= 2 and sample.share(_VARIABLE.match) >= 0.8:
         return True
-    return len(sample.lines) >= 2 and sample.share(_VERSION_ROW.match) >= 0.6 and sample.printed_share < 0.2
+    return len(sample.lines) >= 2 and sample.printed_share < 0.2 and sample.share(_VERSION_ROW.match) >= 0.6
 
 
 def _is_one_piece(sample: Sample, *own: re.Pattern[str]) -> bool:
@@ -249,19 +255,22 @@ _BY_CONTENT: tuple[tuple[SourceKind, Callable[[Sample], bool]], ...] = (
 )
 
 _BY_NAME: tuple[tuple[SourceKind, re.Pattern[str]], ...] = (
-    ("accelerate_config", lazy_pattern(r"^(?:accelerate\w*|default_config)\.ya?ml$")),
-    ("deepspeed_config", lazy_pattern(r"^(?:ds|deepspeed|zero)[\w.-]*\.json$")),
-    ("python", lazy_pattern(r"\.py$")),
+    ("accelerate_config", lazy_pattern(r"^(?:accelerate\w*|default_config)\.ya?ml$", needs=(".yaml", ".yml"))),
+    ("deepspeed_config", lazy_pattern(r"^(?:ds|deepspeed|zero)[\w.-]*\.json$", needs=".json")),
+    ("python", lazy_pattern(r"\.py$", needs=".py")),
     ("command", lazy_pattern(r"\.(?:sh|bash|sbatch|slurm)$|^(?:cmd|command|launch)\.txt$")),
 )
 
 
 def _text_kind(sample: Sample) -> SourceKind:
-    if re.search(r"\.(?:log|out|err|stderr|stdout)(?:\.\d+)?$", sample.name):
+    if _LOG_NAME.search(sample.name):
+        return "log"
+    logs = sample.printed_share
+    if logs >= 0.5:
         return "log"
     words = [not printed and is_prose(line) for printed, line in zip(sample.printed, sample.lines, strict=True)]
-    logs, prose = sample.printed_share, sum(words) / len(words) if words else 0.0
-    if logs >= 0.5 or (logs > 0 and prose < 0.1):
+    prose = sum(words) / len(words) if words else 0.0
+    if logs > 0 and prose < 0.1:
         return "log"
     if prose >= 0.5:
         return "prose"

@@ -42,7 +42,8 @@ _TO_ASCII = str.maketrans(
 def block(text: str) -> str:
     """`text` with its line breaks and nothing else that acts: tabs become spaces, controls are spelled out."""
     text = text.replace("\r\n", "\n").expandtabs(4)
-    if text.isascii() and text.replace("\n", "").isprintable():
+    if text.replace("\n", "").isprintable() and all(sign < "\u0300" or "\u2000" <= sign < "\u3000" for sign in set(text)):
+        # Letters of Latin, typographic signs and frames, all of them printable: the usual case, decided without a pattern.
         return text
     text = _STACKED_MARKS.sub(r"\1", _COLOUR.sub("", text))
     return _UNSAFE.sub(_spell, text)

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from firstfault.engine.derive.frames import is_library, library_path
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import Fact
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ _ROW_ASSERTION = "cuda.assertion.index_select"
 _OTHER_ASSERTION = "cuda.assertion.other"
 _POSITIONS_WARNING = "tokenizer.too_long"
 _LOSS_BY_SOURCE = "train.loss_by_source"
-_NAMED_LOSS = re.compile(r"([A-Za-z_][\w./-]{0,80})[ =:]{1,3}([0-9]+(?:\.[0-9]+)?)(?![\w.])")
+_NAMED_LOSS = lazy_pattern(r"([A-Za-z_][\w./-]{0,80})[ =:]{1,3}([0-9]+(?:\.[0-9]+)?)(?![\w.])")
 _OUTLIER_RATIO = 3
 _WORKER_KILLED = "dataloader.worker_killed"
 # As strsignal(3) of glibc names them.
@@ -78,13 +79,13 @@ _DECODER_TEXTS = (
 )
 _EMBEDDING = ("torch/nn/modules/sparse.py", "torch/nn/functional.py")
 _TABLES = (
-    ("position", re.compile(r"position|wpe|pos_e|pos_ids", re.IGNORECASE)),
-    ("other", re.compile(r"token_type|segment", re.IGNORECASE)),
-    ("token", re.compile(r"tok|word|wte|vocab|input_?ids|(?<![a-z_])ids(?![a-z_])", re.IGNORECASE)),
+    ("position", lazy_pattern(r"position|wpe|pos_e|pos_ids", re.IGNORECASE)),
+    ("other", lazy_pattern(r"token_type|segment", re.IGNORECASE)),
+    ("token", lazy_pattern(r"tok|word|wte|vocab|input_?ids|(?<![a-z_])ids(?![a-z_])", re.IGNORECASE)),
 )
-_FIELD = re.compile(r"\[\s*[\"']([A-Za-z_][A-Za-z0-9_]{0,60})[\"']\s*\]")
-_FIRST_ITEM = re.compile(r"\[0\]")
-_OUT_OF_BOUNDS = re.compile(r"index -?[0-9]+ is out of bounds for (?:dimension|axis)")
+_FIELD = lazy_pattern(r"\[\s*[\"']([A-Za-z_][A-Za-z0-9_]{0,60})[\"']\s*\]", needs="[")
+_FIRST_ITEM = lazy_pattern(r"\[0\]")
+_OUT_OF_BOUNDS = lazy_pattern(r"index -?[0-9]+ is out of bounds for (?:dimension|axis)", needs=" is out of bounds for ")
 _TABLE_MESSAGE = "index out of range in self"
 
 

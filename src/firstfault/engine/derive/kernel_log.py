@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from firstfault.engine.clocks import in_year_s
 from firstfault.engine.endings import EXIT_EVENT
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import Fact
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ PRODUCES = ("host.kernel_log_covers", "host.oom_kill")
 MARGIN_S = 120.0
 """`dmesg -T` reckons from the boot and drifts, and a kill is printed a moment before the launcher sees the end."""
 _KILLS = frozenset({"kernel.oom_kill", "host.oom_killed_process", "host.oom_killer_invoked", "host.oom_killer"})
-_ZONE = re.compile(r"(?:Z|UTC|(?P<sign>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d))$")
+_ZONE = lazy_pattern(r"(?:Z|UTC|(?P<sign>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d))$")
 
 
 def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:

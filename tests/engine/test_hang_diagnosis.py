@@ -28,8 +28,10 @@ def test_the_injected_ranks_stand_in_the_answer_with_their_counters(name: str) -
     shown = [one for one in found.evidence if one.part == "pg_status[5]"]
     assert {one.rank for one in shown} >= {9, 14}
     assert all("last enqueued" in one.text for one in shown)
-    assert "TENSOR_MODEL_PARALLEL_GROUP" in found.cause
-    assert "#8" in found.cause
+    of_each = [reason for reason in found.reasons if reason.text.startswith(("Rank 9 had", "Rank 14 had"))]
+    assert len(of_each) == 2
+    assert all("#8" in reason.text and "of TENSOR_MODEL_PARALLEL_GROUP" in reason.text for reason in of_each)
+    assert not set(of_each[0].evidence) & set(of_each[1].evidence)
     assert {one.rank for one in found.collateral} >= set(range(1, 16)) - {9, 14}
     assert not {one.rank for one in found.collateral} & {9, 14}
     assert "_dump_9:pg_status[5]" in render_diagnosis(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from firstfault.engine.classes import words_of
+from firstfault.engine.classes import seen_waiting, words_of
 from firstfault.engine.series import latest
 from firstfault.model.diagnosis import TimelineEntry
 
@@ -33,6 +33,10 @@ def timeline(aligned: Aligned, attribution: Attribution, book: EvidenceBook, cau
 def _marks(aligned: Aligned, attribution: Attribution, book: EvidenceBook, causal: CausalTable) -> Iterator[TimelineEntry]:
     kinds = {report.source.id: report.source.kind for report in aligned.bundle.reports}
     for event in attribution.initiating:
+        if attribution.suspects and seen_waiting(event):
+            # Of those that wait none was first: the one for which they wait is known.
+            yield _mark("collateral", event, book, causal)
+            continue
         yield _mark(_SOURCE_KINDS.get(kinds.get(event.source_id, ""), "initiating"), event, book, causal)
     for sample in latest(aligned.progress):
         if sample.last_span is not None:

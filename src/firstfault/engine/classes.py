@@ -69,11 +69,6 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """True if it was read from an exit code or a launcher's line, not from what the rank printed."""
         return self.event.name == EXIT_EVENT
 
-    @property
-    def is_seen_waiting(self) -> bool:
-        """True for a wait that no time-out reports: it was seen in a stack, in a dump or by NCCL's RAS service."""
-        return self.event.name in _SEEN_WAITING
-
 
 def read_faults(aligned: Aligned, causal: CausalTable) -> list[Fault]:
     """All fatal-looking events of the bundle in the order of the sources; quoted texts and context are left out."""
@@ -126,9 +121,14 @@ def shape_of(event: Event, traceback: Traceback | None) -> str:
     return f"{root.type} {frame} {shape_of_text(root.message)}"
 
 
+def seen_waiting(event: Event) -> bool:
+    """True for a wait that no time-out reports: it was seen in a stack, in a dump or by NCCL's RAS service."""
+    return event.name in _SEEN_WAITING
+
+
 def words_of(event: Event, causal: CausalTable) -> str:
     """What happened, in the words of its class; empty for a class without words."""
-    if event.name in _SEEN_WAITING:
+    if seen_waiting(event):
         return "waits in a collective"
     return next((spec.says for spec in causal.classes if spec.id == event.fault_class), "")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from firstfault.engine.accused import MAX_ACCUSED, shown_of_suspects
 from firstfault.engine.attribute import spoken_class
 from firstfault.engine.chronicle import timeline
 from firstfault.engine.classes import words_of
@@ -54,6 +55,7 @@ _STARTERS_OF_ONE = frozenset({"python", "accelerate", "torchrun", "deepspeed"})
 _OUTSIDE_THE_RANKS = frozenset(
     {"launcher_exception", "argument_rejected", "scheduler_stop", "launcher_report", "rendezvous_error"}
 )
+_WEIGHT_OF_SHOWN = 3
 _OOM_SENTENCES = ("oom.tensor_arithmetic", "oom.account")
 _FRAME_FACTS = ("oom.consumer", "oom.phase", "exc.site", "fault.stage")
 
@@ -169,14 +171,21 @@ class Composer:
 
     def _reasons(self) -> tuple[Reason, ...]:
         pairs = [(weight(c), c) for step in reversed(self._walk.path) for c in step.for_]
-        reasons: list[Reason] = []
+        reasons = list(self._of_suspects()) if self._walk.only_collateral else []
+        most = MAX_REASONS + len(reasons)
         for points, condition in sorted(pairs, key=lambda pair: -pair[0]):
             text = self._say(condition)
-            if text and all(reason.text != text for reason in reasons) and len(reasons) < MAX_REASONS:
+            if text and all(reason.text != text for reason in reasons) and len(reasons) < most:
                 evidence = self._book.cite(self._spans(condition))
                 if evidence or self._is_answered(condition):
                     reasons.append(Reason(text=text, weight=points, evidence=evidence))
         return tuple(reasons)
+
+    def _of_suspects(self) -> Iterator[Reason]:
+        for shown in shown_of_suspects(self._aligned, self._attribution):
+            evidence = self._book.cite(shown.spans)
+            if evidence:
+                yield Reason(text=shown.text, weight=_WEIGHT_OF_SHOWN, evidence=evidence)
 
     def _spans(self, condition: Condition) -> Iterator[SourceSpan]:
         for name in sorted(parse(condition.if_).names):
@@ -208,7 +217,11 @@ class Composer:
             return said_of(self._aligned.bundle)
         hang = self._aligned.hang
         if said and hang is not None and hang.suspects and self._walk.only_collateral:
-            return f"{said} {_capital(hang.reason)}."
+            several = 1 < len(self._attribution.ranks) <= MAX_ACCUSED
+            # Each of a few has a line of its own among the reasons.
+            return said if several else f"{said} {_capital(hang.reason)}."
+        if said and self._walk.only_collateral and self._attribution.suspects and self._attribution.reason:
+            return f"{said} {_capital(self._attribution.reason)}."
         # The facts are there only where the message of this failure has the numbers.
         arithmetic = (self._known.value(name) for name in _OOM_SENTENCES)
         return " ".join([said or _capital(self._attribution.reason), *(text for text in arithmetic if isinstance(text, str))])

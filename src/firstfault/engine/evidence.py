@@ -91,6 +91,9 @@ def _texts(aligned: Aligned) -> dict[tuple[str, int, str], _Seen]:
     for report in aligned.bundle.reports:
         for setting in report.settings:
             keep(setting.span, setting.text, report.source.place)
+        for stack in report.stacks:
+            for frame in stack.main.frames if stack.main is not None else ():
+                keep(frame.span, frame_text(frame), stack.place)
         for end in report.ends:
             for line in (end, *end.work):
                 keep(SourceSpan(report.source.path, line.line, line.offset), line.text, line.place)

@@ -127,6 +127,19 @@ def odd_call_site(bundle: Bundle, ranks: RankMap, attempt: int | None = None) ->
     return OddSite(rank=rank, says=says, spans=(sites[rank].frames[-1].span, other.frames[-1].span))
 
 
+def waiting_sites(bundle: Bundle, ranks: RankMap) -> Iterator[tuple[int | None, str, SourceSpan]]:
+    """The rank, the line of the script and its place for each process that waits, by its live stack or its watchdog's."""
+    vote = vote_of_stacks(bundle, ranks)
+    waiting = [standing for standing in vote.waiting.values() if vote.elsewhere]
+    for stack in _placed(bundle, ranks) if not waiting else ():
+        if stack.tool == "watchdog" and stack.main is not None:
+            waiting.append(_standing(stack, stack.main.frames, ()))
+    for standing in waiting:
+        path, line, function = standing.site
+        span = next(frame.span for frame in standing.frames if package_path(frame.path) == path and frame.line == line)
+        yield standing.stack.place.rank, f"{path.rpartition('/')[2]}:{line} in {function}", span
+
+
 def wait_events(bundle: Bundle, ranks: RankMap) -> Iterator[Event]:
     """A wait for each process that stands in a collective, where another one is seen to stand elsewhere; and that one."""
     vote = vote_of_stacks(bundle, ranks)

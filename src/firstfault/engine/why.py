@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from firstfault.engine.accused import not_reached, sites_of
 from firstfault.engine.align import align
 from firstfault.engine.attribute import attribute
 from firstfault.engine.classes import words_of
 from firstfault.engine.clocks import ran_for_s
 from firstfault.engine.evidence import EvidenceBook
+from firstfault.engine.last_lines import work_of
 from firstfault.engine.live_votes import live_suspicion, with_records
 from firstfault.engine.series import latest
+from firstfault.engine.wording import listed
 from firstfault.errors import UsageError
 from firstfault.model.span import SourceSpan
 from firstfault.model.why import RankAnswer, RankRole, Statement
@@ -20,8 +23,10 @@ from firstfault.units import format_duration
 if TYPE_CHECKING:
     from firstfault.engine.align import Aligned
     from firstfault.engine.attribute import Attribution, Explained
+    from firstfault.engine.hang.analysis import Waiting
     from firstfault.knowledge.schema import CausalTable, Pack
     from firstfault.model.bundle import Bundle, RankEnd
+    from firstfault.model.collective import HangSuspect
     from firstfault.model.diagnosis import Certainty
     from firstfault.model.event import Event, Place
 
@@ -29,6 +34,7 @@ MAX_EVENTS = 6
 MAX_LAST_LINES = 3
 _MAX_EVIDENCE = 24
 _WAITS = frozenset({"collective_timeout", "store_timeout", "peer_lost", "watchdog_stuck"})
+_ELSEWHERE = "hang.stands_elsewhere"
 _NO_FAILURE = "no failure was found in what was handed over"
 
 
@@ -77,6 +83,7 @@ class _RankStory:
     def tell(self) -> RankAnswer:
         """The whole answer; the order of the calls is the order of the evidence."""
         role = self._role()
+        shown = tuple(self._shown(role))
         events = tuple(self._events())
         waited = tuple(self._waited())
         ended = tuple(self._ended())
@@ -88,6 +95,7 @@ class _RankStory:
             host=self._aligned.rank_map.hosts.get(self._rank),
             attempt=self._attribution.attempt,
             says=says,
+            shown=shown,
             events=events,
             waited_for=waited,
             ended=ended,
@@ -107,7 +115,7 @@ class _RankStory:
             return "suspect"
         if any(event.place.rank == rank for event in found.independent):
             return "independent"
-        if self._explained:
+        if self._explained or self._stands() is not None:
             return "collateral"
         heard = rank in self._aligned.ranks or rank in _ranks_of_exits(self._aligned)
         return "unmarked" if heard else "absent"
@@ -126,6 +134,9 @@ class _RankStory:
         first = self._who_was_first()
         if role == "collateral":
             return self._followed(first)
+        own = next((one.says for one in self._named if one.rank == rank), "")
+        if own and role in ("initiating", "suspect"):
+            return f"The others wait for rank {rank}: {own}."
         reason = f": {found.reason}" if found.reason else ""
         said = {
             "initiating": f"Rank {rank} failed first{reason}.",
@@ -138,8 +149,14 @@ class _RankStory:
         return said[role]
 
     def _followed(self, first: str) -> str:
+        stands = self._stands()
+        if stands is not None and self._named:
+            call = f"{stands.op or 'call'} #{stands.seq} of {stands.group}"
+            return f"Rank {self._rank} is not the one: it waits in {call}{self._for()}."
         by = self._explained[0]
         own = by.by.place.rank == self._rank
+        if self._waits_for_a_suspect(by):
+            return f"Rank {self._rank} is not the one: it waits in a call that cannot complete without {self._suspected()}."
         why = next((one for one in self._explained if one.by.place.rank != self._rank), by) if own else by
         return f"Rank {self._rank} is not the one: what it reports follows from {first}: {why.rule}."
 
@@ -169,10 +186,61 @@ class _RankStory:
 
     def _waited(self) -> Iterator[Statement]:
         """The calls it was in when others had failed or not come, and for whom."""
+        stands = self._stands()
+        if stands is not None:
+            text = f"It stands in {stands.op or 'call'} #{stands.seq} of {stands.group}{self._for()}"
+            yield Statement(text=text, evidence=self._book.cite((stands.span,)))
+            return
         for one in self._explained:
             if one.event.fault_class in _WAITS:
                 yield Statement(text=self._wait(one), evidence=self._book.cite((one.event.span,)), time=_time(one.event.place))
                 return
+
+    @property
+    def _named(self) -> tuple[HangSuspect, ...]:
+        """Those whom the analysis of the collectives names, if the answer rests on it."""
+        named = {*self._attribution.ranks, *self._attribution.suspects}
+        return tuple(one for one in (self._aligned.hang.suspects if self._aligned.hang else ()) if one.rank in named)
+
+    def _stands(self) -> Waiting | None:
+        """The call in which the rank stands, as a record of its collectives shows it."""
+        named = self._named
+        if self._aligned.hang is None or not named or any(one.rank == self._rank for one in named):
+            return None
+        found = self._aligned.hang.waiting
+        return next((one for one in found if one.rank == self._rank), None)
+
+    def _for(self) -> str:
+        """For whom it waits: for a suspect itself, or behind others that do."""
+        direct = [one.rank for one in self._named if self._rank in one.others and one.rank is not None]
+        if direct:
+            return f", for {listed(direct)}"
+        return f", behind ranks that wait for {listed([one.rank for one in self._named if one.rank is not None])}"
+
+    def _shown(self, role: RankRole) -> Iterator[Statement]:
+        """What the collectives and the stacks show of a suspect."""
+        if role not in ("suspect", "initiating") or self._rank not in self._attribution.suspects:
+            return
+        own = [one for one in self._named if one.rank == self._rank]
+        for one in own:
+            yield Statement(text=one.says[:1].upper() + one.says[1:], evidence=self._book.cite(one.evidence))
+            others = [rank for rank in one.others if rank != self._rank]
+            if others:
+                yield Statement(text=f"For it {'wait' if len(others) > 1 else 'waits'} {listed(others)}")
+        for event in self._aligned.events:
+            if event.name == _ELSEWHERE and event.place.rank == self._rank:
+                yield Statement(text=f"It {event.text}", evidence=self._book.cite((event.span,)))
+        sites = [shown for one in own for shown in sites_of(one)]
+        for shown in sites or not_reached(self._aligned, self._attribution, (self._rank,)):
+            yield Statement(text=shown.text, evidence=self._book.cite(shown.spans))
+
+    def _waits_for_a_suspect(self, one: Explained) -> bool:
+        """True if what it follows from is only another rank's wait for a suspect."""
+        suspects = self._attribution.suspects
+        return bool(suspects) and one.event.fault_class in _WAITS and one.by.place.rank not in suspects
+
+    def _suspected(self) -> str:
+        return listed(self._attribution.suspects)
 
     def _wait(self, one: Explained) -> str:
         captures = one.event.captures
@@ -180,6 +248,8 @@ class _RankStory:
         call = f"{op} number {seq}" if op and seq is not None else str(op or "a call that needs its peers")
         time = f" for {format_duration(waited)}" if waited else ""
         by = one.by.place.rank
+        if self._waits_for_a_suspect(one):
+            return f"It was in {call}{time}, which cannot complete without {self._suspected()}"
         whom = f"rank {by}" if by is not None and by != self._rank else self._who_was_first().removeprefix("the failure of ")
         return f"It was in {call}{time}, which cannot complete without {whom}"
 
@@ -190,23 +260,19 @@ class _RankStory:
                 yield Statement(text=told, evidence=self._book.cite((found.span,)), time=_time(found.place))
 
     def _last_lines(self) -> Iterator[Statement]:
-        ends = [end for end in self._ends() if end.work] or list(self._ends())
-        for end in ends[-1:]:
-            source = self._source_of(end)
-            for line in end.work[-MAX_LAST_LINES:] or (end,):
-                keys = self._book.cite((SourceSpan(source, line.line, line.offset),))
-                yield Statement(text=line.text, evidence=keys, time=_time(line.place))
+        lines = list(work_of(self._aligned, self._rank, None)) or list(self._ends())[-1:]
+        for path, line in lines[-MAX_LAST_LINES:]:
+            keys = self._book.cite((SourceSpan(path, line.line, line.offset),))
+            yield Statement(text=line.text, evidence=keys, time=_time(line.place))
 
-    def _ends(self) -> Iterator[RankEnd]:
+    def _ends(self) -> Iterator[tuple[str, RankEnd]]:
+        """The last line of each source of the rank, where it is no stack."""
         for report in self._aligned.bundle.reports:
             place = self._aligned.rank_map.source_place(report)
-            for end in report.ends:
+            for end in report.ends if not report.stacks else ():
                 rank = self._aligned.rank_map.complete(end.place).rank
                 if (place.rank if rank is None else rank) == self._rank:
-                    yield end
-
-    def _source_of(self, end: RankEnd) -> str:
-        return next(report.source.path for report in self._aligned.bundle.reports if any(e is end for e in report.ends))
+                    yield report.source.path, end
 
     def _progress(self) -> Statement | None:
         ranks = self._aligned.rank_map.source_ranks

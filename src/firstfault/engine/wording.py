@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from firstfault.engine.causes import Link
-from firstfault.engine.classes import Fault
+from firstfault.engine.classes import Fault, seen_waiting
 from firstfault.units import format_duration
 
 _DID = {
@@ -72,7 +72,7 @@ def subject(fault: Fault) -> str:
         return _JOB[fault.fault_class]
     if fault.rank is None:
         return _JOB.get(fault.fault_class, "a process " + _DID.get(fault.fault_class, "failed"))
-    if fault.is_seen_waiting:
+    if seen_waiting(fault.event):
         return f"rank {fault.rank} waited"
     return f"rank {fault.rank} " + _DID.get(fault.fault_class, "failed")
 

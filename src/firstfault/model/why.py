@@ -24,7 +24,8 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
 class RankAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What the evidence says of one rank.
 
-    `says` is the answer in a sentence, `certainty` is that of the role (None where no failure was found at all). `events` are
+    `says` is the answer in a sentence, `certainty` is that of the role (None where no failure was found at all). `shown` is what the
+    ranks' collectives and stacks show of a rank for which others wait. `events` are
     what the rank reported or suffered, in the order of the file, `waited_for` what it was waiting in or for, `ended` how it
     ended, `last_lines` what it printed last before it waited or failed. `next_step` is a command that tells more, or empty.
     """
@@ -36,6 +37,7 @@ class RankAnswer(msgspec.Struct, frozen=True, kw_only=True):
     host: str | None = None
     attempt: int | None = None
     says: str = ""
+    shown: tuple[Statement, ...] = ()
     events: tuple[Statement, ...] = ()
     waited_for: tuple[Statement, ...] = ()
     ended: tuple[Statement, ...] = ()

@@ -59,6 +59,7 @@ class _Page:
             canvas.prose(f"who was first: {answer.certainty}", indent=len(word) + 2, role="dim")
         canvas.blank()
         canvas.prose(answer.says)
+        self._section("WHAT SHOWS IT", answer.shown)
         self._section("WHAT IT REPORTS", answer.events)
         self._section("WHAT IT WAITED FOR", answer.waited_for)
         self._section("HOW IT ENDED", answer.ended)

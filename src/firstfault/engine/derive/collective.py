@@ -14,6 +14,7 @@ from firstfault.engine.clocks import Delay, ran_for_s, started
 from firstfault.engine.counter_votes import counters_of
 from firstfault.engine.derive.activity_table import activity_of_frames, activity_of_line
 from firstfault.engine.derive.calls import group_of, waits_of
+from firstfault.engine.last_lines import work_of
 from firstfault.engine.votes import collective_call, never_entered
 from firstfault.model.fact import Fact
 from firstfault.model.span import SourceSpan
@@ -95,7 +96,7 @@ class _Suspect:
         self._waits = [fault for fault in waits if fault.rank != rank]
         self._own = [fault for fault in waits if fault.rank == rank]
         self._stack = self._stopped_in()
-        self._signs = list(self._work())
+        self._signs = list(work_of(scope.aligned, rank, scope.attempt))
 
     def kind(self, facts: FactSet) -> Fact | None:
         """How it differs; None where nothing shows it."""
@@ -155,21 +156,6 @@ class _Suspect:
 
     def _waited(self) -> bool:
         return any("torch/distributed/distributed_c10d.py" in frame.path for frame in self._stack)
-
-    def _work(self) -> Iterator[tuple[str, RankEnd]]:
-        """The last lines of its work, from the source that belongs to it before a combined one."""
-        ranks = self._scope.aligned.rank_map
-        found: list[tuple[bool, str, RankEnd]] = []
-        for report in self._scope.aligned.bundle.reports:
-            source = ranks.source_place(report)
-            for end in report.ends:
-                place = ranks.complete(replace(end.place, rank=source.rank if end.place.rank is None else end.place.rank))
-                if place.rank == self._rank and end.work and self._scope.in_attempt(place):
-                    found.append((source.rank == self._rank, report.source.path, end))
-        if found:
-            _, path, end = max(found, key=lambda one: one[0])
-            for line in end.work:
-                yield path, replace(line, place=ranks.complete(replace(line.place, rank=self._rank)))
 
     def _printed_late(self) -> tuple[str, RankEnd] | None:
         """Its last line if it was printed long after the others had begun to wait."""

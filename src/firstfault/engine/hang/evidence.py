@@ -10,7 +10,7 @@ from firstfault.engine.align import Aligned
 from firstfault.engine.hang.analysis import HangAnalysis, analyse
 from firstfault.engine.silent import Suspicion
 from firstfault.model.bundle import Note
-from firstfault.model.collective import GroupStatus, HangSuspect
+from firstfault.model.collective import CollectiveCall, GroupStatus, HangSuspect
 from firstfault.model.event import Event, Place
 from firstfault.model.span import SourceSpan
 
@@ -69,6 +69,10 @@ def _suspects(found: HangAnalysis, status: dict[SourceSpan, GroupStatus]) -> Ite
     """What the counters of suspects and of those beside them say, so that an answer can cite it."""
     seen = {one.span for one in found.waiting}
     for suspect in found.suspects:
+        for call in (suspect.reached, suspect.not_reached):
+            if call is not None and call.span is not None and call.span not in seen and call.span not in suspect.evidence:
+                seen.add(call.span)
+                yield _call(call, suspect)
         for span in suspect.evidence:
             if span in seen:
                 continue
@@ -83,6 +87,21 @@ def _suspects(found: HangAnalysis, status: dict[SourceSpan, GroupStatus]) -> Ite
                 place=Place(rank=suspect.rank if span == suspect.evidence[0] else None),
                 source_id=span.source,
             )
+
+
+def _call(call: CollectiveCall, suspect: HangSuspect) -> Event:
+    span = call.span or suspect.evidence[0]
+    state = f", {call.state}" if call.state != "unknown" else ""
+    return Event(
+        name=STATUS_EVENT,
+        signal="",
+        role="context",
+        fault_class=None,
+        span=span,
+        text=f"{call.op or 'call'} #{call.seq} of {suspect.description}{state}",
+        place=Place(),
+        source_id=span.source,
+    )
 
 
 def _counters(status: GroupStatus | None, suspect: HangSuspect) -> str:

@@ -9,9 +9,10 @@ from firstfault.model.event import Place
 from firstfault.model.span import SourceSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from firstfault.engine.align import Aligned
+    from firstfault.model.bundle import SourceReport
     from firstfault.model.event import Event, Frame
 
 MAX_TEXT = 2000
@@ -91,15 +92,21 @@ def _texts(aligned: Aligned) -> dict[tuple[str, int, str], _Seen]:
     for report in aligned.bundle.reports:
         for setting in report.settings:
             keep(setting.span, setting.text, report.source.place)
-        for stack in report.stacks:
-            for frame in stack.main.frames if stack.main is not None else ():
-                keep(frame.span, frame_text(frame), stack.place)
+        for frame, place in _frames_of_stacks(report):
+            keep(frame.span, frame_text(frame), place)
         for end in report.ends:
             for line in (end, *end.work):
                 keep(SourceSpan(report.source.path, line.line, line.offset), line.text, line.place)
     for sample in aligned.progress:
         keep(sample.last_span, sample.last_text, Place(rank=sample.rank, attempt=sample.attempt, time=sample.last_time))
     return texts
+
+
+def _frames_of_stacks(report: SourceReport) -> Iterator[tuple[Frame, Place]]:
+    """The frames of the main threads of live processes."""
+    for stack in report.stacks:
+        for frame in stack.main.frames if stack.main is not None else ():
+            yield frame, stack.place
 
 
 def _with_message(event: Event, aligned: Aligned) -> str:

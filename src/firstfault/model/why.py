@@ -26,8 +26,8 @@ class RankAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     `says` is the answer in a sentence, `certainty` is that of the role (None where no failure was found at all). `shown` is
     what collectives and stacks show of a rank for which others wait. `events` are what the rank reported or suffered, in the
-    order of the file, `waited_for` what it was waiting in or for, `ended` how it ended, `last_lines` what it printed last before
-    it waited or failed. `next_step` is a command that tells more, or empty.
+    order of the file, `waited_for` what it was waiting in or for, `ended` how it ended, `last_lines` what it printed last
+    before it waited or failed. `next_step` is a command that tells more, or empty.
     """
 
     schema: str = WHY_SCHEMA

@@ -8,6 +8,7 @@ import pytest
 from firstfault.errors import KnowledgeError
 from firstfault.knowledge import pack as packing
 from firstfault.knowledge.pack import body, compile_pack, decode_pack, encode_pack, load_pack
+from firstfault.knowledge.redaction import redaction_rules
 from knowledge.knowledge_samples import ENTRIES, EXPLAINS, FACTS, SIGNALS, entry_text, write_tree
 
 
@@ -89,8 +90,12 @@ def test_a_missing_or_unreadable_file_is_named(tmp_path):
 
 def test_redaction_is_no_signal_file(tmp_path):
     write_tree(tmp_path)
-    (tmp_path / "signals" / "redaction.toml").write_text("[[mask]]\n", encoding="utf-8")
-    assert len(compile_pack(tmp_path).signals) == 1
+    (tmp_path / "signals" / "redaction.toml").write_text(
+        "[[rule]]\nid = 'a'\nkind = 'token'\nvalue = 'x{9}'\nexamples = ['«xxxxxxxxx»']\n", encoding="utf-8"
+    )
+    pack = compile_pack(tmp_path)
+    assert len(pack.signals) == 1
+    assert [rule.id for rule in redaction_rules(pack)] == ["a"]
 
 
 class TestDevelopmentCache:

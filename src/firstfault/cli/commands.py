@@ -13,6 +13,7 @@ COMMANDS = {
     "forecast": "Say where the memory of a training step goes, and whether it fits.",
     "demo": "Diagnose one of the bundled failed runs.",
     "encyclopedia": "Check, extend and compile the encyclopedia.",
+    "case": "Make a labelled case of what was diagnosed wrongly, with secrets and names masked.",
     "bench": "Hold the answers against labelled investigations.",
 }
 """Every command with its one line of help, so that `--help` imports none of them."""

@@ -15,7 +15,8 @@ from firstfault.knowledge.schema import Entry, EntryBody, Pack, Signal
 
 PACKED = Path(__file__).with_name("pack.msgpack")
 SOURCES = Path(__file__).resolve().parents[3]
-NOT_SIGNALS = frozenset({"redaction.toml"})
+REDACTION_FILE = "redaction.toml"
+NOT_SIGNALS = frozenset({REDACTION_FILE})
 
 
 @lru_cache(maxsize=1)
@@ -34,6 +35,7 @@ def compile_pack(root: Path) -> Pack:
     from firstfault.knowledge.causal import read_causal
     from firstfault.knowledge.entry import read_entry
     from firstfault.knowledge.fact_list import read_facts
+    from firstfault.knowledge.redaction import read_rules
     from firstfault.knowledge.signal import read_signals
 
     problems = Problems()
@@ -46,6 +48,8 @@ def compile_pack(root: Path) -> Pack:
         for signal in signals:
             if signal.id == duplicate:
                 problems.add(signal.source, f"the signal id `{duplicate}` is used twice")
+    masks = root / "signals" / REDACTION_FILE
+    rules = read_rules(_text(masks, problems), f"signals/{REDACTION_FILE}", problems) if masks.is_file() else ()
     folder = root / "encyclopedia"
     causal = read_causal(_text(folder / "explains.toml", problems), "encyclopedia/explains.toml", problems)
     classes = [fault_class.id for fault_class in causal.classes]
@@ -61,7 +65,8 @@ def compile_pack(root: Path) -> Pack:
         if _stands_below_itself(entry, entries):
             problems.add(f"{entry.source}:1", f"`refines` of `{entry.id}` leads in a circle")
     problems.raise_if_any()
-    return Pack(signals=tuple(signals), facts=facts, causal=causal, entries=entries, bodies=bodies)
+    redaction = msgspec.Raw(msgspec.msgpack.encode(rules))
+    return Pack(signals=tuple(signals), facts=facts, causal=causal, entries=entries, bodies=bodies, redaction=redaction)
 
 
 def body(pack: Pack, entry_id: str) -> EntryBody:
@@ -140,6 +145,7 @@ def _fingerprint(root: Path) -> str:
 
 def _inputs(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
     data = [root / "encyclopedia" / name for name in ("facts.toml", "explains.toml")]
+    data.append(root / "signals" / REDACTION_FILE)
     code = sorted((root / "src" / "firstfault" / "knowledge").glob("*.py"))
     for path in (*_signal_files(root), *data, *_entry_files(root), *code):
         if path.is_file():

@@ -258,3 +258,5 @@ class Pack(msgspec.Struct, frozen=True, kw_only=True):
     causal: CausalTable
     entries: dict[str, Entry]
     bodies: dict[str, msgspec.Raw] = {}
+    redaction: msgspec.Raw = msgspec.Raw(b"\x90")
+    """What is masked before text leaves the machine, decoded by `redaction.redaction_rules`; no rule by default."""

@@ -23,6 +23,13 @@ _SHARE = 0.02
 _NAMED = 0.005
 _SLACK = 0.05
 
+_MEANINGS = {
+    "tensors": "Only the run's own tensors are in the way.",
+    "other_processes": "Without the other processes the request would have fitted.",
+    "job_processes": "Without the other processes of the job the request would have fitted.",
+    "fragmentation": "The unused cache would hold the request, but not in one piece.",
+}
+
 
 def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
     """What holds the memory of the device, its largest unexpected part, and the tensor that did not fit."""
@@ -126,20 +133,13 @@ class _Account:
         return " ".join(filter(None, (f"{where} {format_size(self.total)}: {', '.join(parts)}.", self._meaning(filled))))
 
     def _meaning(self, filled: str | None) -> str:
-        asked = format_size(self.requested or 0)
-        if filled in ("other_processes", "job_processes"):
-            size, whose = (self.foreign, "them") if filled == "other_processes" else (self.job, "the job's other processes")
-            return f"Without {whose} the {asked} asked for would have fitted: they hold {format_size(size)}."
-        if filled == "fragmentation":
-            return f"The unused cache alone is larger than the {asked} asked for, but no free piece of it is: it is fragmented."
         if filled == "outside_pytorch":
             usual = f"{format_size(self.outside or 0)} is more than the 0.3 to 1.5 GiB that a CUDA context and NCCL take"
-            return (
-                f"{usual}: another process holds some of it." if self.mixed else f"{usual}: another library holds some of it."
-            )
+            rest = "other processes or libraries hold" if self.mixed else "another library holds"
+            return f"{usual}: {rest} the rest."
         if filled == "limit":
             return f"The device had room; the process may use {format_size(self.allowed or 0)} only."
-        return "The tensors of the run itself fill it." if filled == "tensors" else ""
+        return _MEANINGS.get(filled or "", "")
 
 
 def _number(facts: FactSet, name: str) -> int | None:

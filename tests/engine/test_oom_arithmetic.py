@@ -147,3 +147,35 @@ def test_a_bundled_model_is_known_by_its_exact_name_only(tmp_path):
     assert found["oom.tensor"] == "logits"
     found = bundle(tmp_path, new(asked="2.32 GiB"), model_name_or_path="someone/qwen3-tuned", **named)
     assert "oom.tensor" not in found
+
+
+GATHER = f"""  File "{SITE}torch/nn/parallel/data_parallel.py", line 194, in forward
+    return self.gather(outputs, self.output_device)
+  File "{SITE}torch/nn/parallel/scatter_gather.py", line 108, in gather
+    res = gather_map(outputs)
+  File "{SITE}torch/nn/parallel/_functions.py", line 76, in forward
+    return comm.gather(inputs, ctx.dim, ctx.target_device)
+"""
+
+
+def test_logits_of_all_gpus_of_dataparallel(tmp_path):
+    above = "input_ids.shape = (8, 300)\n"
+    found = bundle(tmp_path, new(asked="5.43 GiB"), GATHER, config=MODEL, above=above)
+    assert found["oom.tensor"] == "gathered_logits"
+    assert "4 x 8 x 300 x 151,936 x 4 bytes = 5.43 GiB or 8 x 8 x 300 x 151,936 x 2 bytes" in found["cause"]
+
+
+def test_a_request_without_a_device_total_still_names_its_tensor(tmp_path):
+    error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32 GiB. "
+    found = bundle(tmp_path, error, config=MODEL, above="input_ids.shape = (4, 1024)\n")
+    assert found["oom.tensor"] == "logits" and "oom.account" not in found
+
+
+def test_several_tensors_of_one_size_are_all_named(tmp_path):
+    backward = f"""  File "{SITE}torch/autograd/graph.py", line 865, in _engine_run_backward
+    return Variable._execution_engine.run_backward(  # Calls into the C++ engine to run the backward pass
+"""
+    found = bundle(tmp_path, new(asked="594.00 MiB"), backward, config=MODEL, above="input_ids.shape = (1, 1024)\n")
+    assert "oom.tensor" not in found
+    assert "More than one tensor has the size of the 594 MiB: the logits, 1 x 1,024 x 151,936 x 4" in found["cause"]
+    assert "the embedding" in found["cause"]

@@ -75,7 +75,7 @@ def derive(aligned: Aligned, attribution: Attribution, pack: Pack, answered: Ite
 
 
 def _arithmetic(scope: Scope, facts: FactSet) -> Iterable[Fact]:
-    if not {"oom.requested_bytes", "oom.total_bytes"} <= facts.keys():
+    if "oom.requested_bytes" not in facts:
         return ()
     from firstfault.engine.derive import oom_arithmetic
 

@@ -34,7 +34,7 @@ _MEANINGS = {
 def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
     """What holds the memory of the device, its largest unexpected part, and the tensor that did not fit."""
     account = _Account(facts)
-    if not account.total or not account.requested or scope.event is None:
+    if not account.requested or scope.event is None:
         return
     span = scope.event.span
     if account.outside is not None:
@@ -45,7 +45,8 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
     said = account.said(filled)
     if said:
         yield _derived("oom.account", said, account.origin, span)
-    if len(scope.frames) or any(name in facts for name in ("model.vocab_size", "train.seq_len")):
+    # Without frames any tensor may be the one; without a size of model or batch none is.
+    if ("oom.consumer" in facts or "oom.phase" in facts) and _has_sizes(scope, facts):
         from firstfault.engine.derive.oom_tensor import tensor
 
         yield from tensor(scope, facts)
@@ -53,6 +54,12 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
 
 def _derived(name: str, value: FactValue, origin: str, span: SourceSpan) -> Fact:
     return Fact(name=name, value=value, origin=origin, spans=(span,), basis="derived", rounded=not isinstance(value, str))
+
+
+def _has_sizes(scope: Scope, facts: FactSet) -> bool:
+    known = ("model.vocab_size", "train.seq_len")
+    configured = (one.family in ("config", "arguments", "command") for one in scope.settings())
+    return any(name in facts for name in known) or facts.value("oom.consumer") == "zero_reduce" or any(configured)
 
 
 class _Account:

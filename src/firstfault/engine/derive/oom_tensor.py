@@ -30,9 +30,6 @@ def tensor(scope: Scope, facts: FactSet) -> Iterator[Fact]:
     if request is None or not isinstance(request.value, int) or event is None:
         return
     consumer, phase = (_text(facts, name) for name in ("oom.consumer", "oom.phase"))
-    if consumer is None and phase is None:
-        # Without frames any tensor may be the one.
-        return
     sizes = _sizes(scope, facts)
     found = matches(request.value, consumer, phase, sizes, printed=request.rounded)
     used = [facts.get(name) for name in ("oom.consumer", "model.vocab_size", "train.seq_len", "train.micro_batch")]

@@ -42,7 +42,7 @@ class Redactor:
     """
 
     def __init__(self, rules: Iterable[RedactionRule], *, plain: bool = False) -> None:
-        self._rules = [(rule, rule.compiled()) for rule in rules]
+        self._rules = [(rule, rule.compiled(), re.compile(rule.follows, re.ASCII) if rule.follows else None) for rule in rules]
         self._plain = plain
         self._names: dict[tuple[str, str], str] = {}
         self._counts: Counter[str] = Counter()
@@ -51,6 +51,7 @@ class Redactor:
         self._hosts: set[str] = set()
         self._known_hosts: re.Pattern[str] | None = None
         self._block_lines = 0
+        self._previous = ""
 
     def learn(self, lines: Iterable[str], hosts: Iterable[str] = ()) -> None:
         """Note the hosts and addresses of the text, and `hosts`, so that pseudonyms sort as the names do."""
@@ -105,7 +106,9 @@ class Redactor:
         """Places to mask from left to right; what overlaps is one place, named by the earlier rule of the file."""
         lowered = line.lower()
         result: list[_Span] = []
-        for rule, pattern in self._rules:
+        for rule, pattern, follows in self._rules:
+            if follows is not None and not follows.search(self._previous):
+                continue
             for start, end in spans(rule, pattern, line, lowered):
                 touched = [item for item in result if item[0] < end and start < item[1]]
                 if not touched:
@@ -119,6 +122,7 @@ class Redactor:
                 start, end = found.span(1)
                 if not any(item[0] < end and start < item[1] for item in result):
                     result.append((start, end, "host known-host"))
+        self._previous = line
         return sorted(result)
 
     def _name(self, value: str, rule: str) -> str:

@@ -24,7 +24,7 @@ class RedactionRule(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of value to mask. At least one of `literals` (lower case) stands in every line that it finds something in.
 
     A value that `unless` matches as a whole, or in which one of `holds` is not found, stays. `examples` hold the masked part
-    between « and »; in `harmless` the rule finds nothing.
+    between « and »; in `harmless` the rule finds nothing. With `follows`, the line before must hold a match of that.
     """
 
     id: str
@@ -32,6 +32,7 @@ class RedactionRule(msgspec.Struct, frozen=True, kw_only=True):
     value: str
     before: str = ""
     after: str = ""
+    follows: str = ""
     literals: tuple[str, ...] = ()
     ignore_case: bool = False
     unless: str = ""
@@ -79,6 +80,7 @@ def _read_rule(table: Table) -> RedactionRule | None:
         value=table.required_text("value"),
         before=table.text("before"),
         after=table.text("after"),
+        follows=table.text("follows"),
         literals=table.texts("literals"),
         ignore_case=table.flag("ignore_case"),
         unless=table.text("unless"),
@@ -95,7 +97,12 @@ def _read_rule(table: Table) -> RedactionRule | None:
 
 def _check(rule: RedactionRule, table: Table) -> None:
     whole = f"(?:{rule.before})(?:{rule.value})(?:{rule.after})"
-    for key, part in (("value", whole), ("unless", rule.unless), *(("holds", part) for part in rule.holds)):
+    for key, part in (
+        ("value", whole),
+        ("unless", rule.unless),
+        ("follows", rule.follows),
+        *(("holds", part) for part in rule.holds),
+    ):
         try:
             widest_repeat(part)
         except SubsetError as error:

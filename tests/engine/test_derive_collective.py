@@ -73,7 +73,7 @@ def test_counters_show_who_had_nothing_pending_who_is_behind_and_whose_gpu_stand
     logs[2].fault("nccl_abort_note", name="collective.dump_signal", enqueued=11, completed=11)
     found = facts_of(*logs, size=3)
     assert (found.value("collective.suspect_kind"), found.value("collective.suspect_alive")) == ("never_entered", True)
-    for own, kind in (((9, 9, 8), "behind"), ((12, 14, 8), "gpu_stalled"), ((12, 13, 11), None)):
+    for own, kind in (((11, 11, 10), "behind"), ((12, 14, 8), "gpu_stalled"), ((12, 13, 11), None)):
         logs = waiting(3, without=(2,))
         for log in logs:
             work, enqueued, completed = own if log.place.rank == 2 else (12, 13, 11)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from firstfault.engine.align import Aligned
 from firstfault.engine.silent import Suspicion
+from firstfault.engine.votes import never_entered
 
 # The votes are imported where they are needed: most logs hold nothing to vote on.
 
@@ -47,8 +48,8 @@ def live_suspicion(aligned: Aligned) -> Suspicion | None:
         counted = vote_of_ras(aligned.bundle, aligned.rank_map)
         if counted is not None and counted.ranks:
             return Suspicion(ranks=counted.ranks, reason=counted.says, alive=not counted.dead)
-    if any(event.name == "collective.counters" for event in aligned.events):
-        from firstfault.engine.counter_votes import counter_suspicion
+    if any(event.name == "collective.counters" for event in aligned.events) and not never_entered(aligned):
+        from firstfault.engine.watchdog_records import counter_suspicion
 
         return counter_suspicion(aligned)
     return None

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from firstfault.engine.counter_votes import GROUP, counters_of
 from firstfault.engine.derive.frames import is_library
 from firstfault.engine.votes import collective_call, minority
+from firstfault.engine.watchdog_records import GROUP, counters_of
 from firstfault.model.fact import Fact
 
 if TYPE_CHECKING:

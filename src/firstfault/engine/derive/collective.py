@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from firstfault.engine.clocks import Delay, ran_for_s, started
-from firstfault.engine.counter_votes import counters_of
 from firstfault.engine.derive.activity_table import activity_of_frames, activity_of_line
-from firstfault.engine.derive.calls import group_of, waits_of
+from firstfault.engine.derive.calls import waits_of
 from firstfault.engine.last_lines import work_of
 from firstfault.engine.votes import collective_call, never_entered
+from firstfault.engine.watchdog_records import suspects_by_counters
 from firstfault.model.fact import Fact
 from firstfault.model.span import SourceSpan
 
@@ -41,7 +41,6 @@ _STOP_ALL = frozenset({"deepspeed"})
 _SIGTERM = 15
 # Ranks do not enter a call at once: later than this part of the limit is more than the usual lag.
 _LATE = 0.05
-_GPU_LAG = 2
 _OUTSIDE = frozenset({"save", "read", "download", "preprocess", "compile", "evaluation", "tracker"})
 
 
@@ -184,31 +183,13 @@ class _Suspect:
         return wait.event
 
     def _by_counters(self) -> Fact | None:
-        """Counters of the watchdogs of one group: what it had enqueued and completed against the others."""
-        for group, counters in self._counters().items():
-            own = counters.pop(self._rank, None)
-            if own is None or not counters or group is None:
-                continue
-            stuck = min(int(event.captures["work"]) for event in counters.values())
-            mine = counters_of(own)
-            if mine is None:
-                continue
-            enqueued, completed = mine.enqueued, mine.completed
-            furthest = max(seen.completed for event in counters.values() if (seen := counters_of(event)) is not None)
-            if enqueued < stuck:
-                origin = f"it had enqueued {enqueued}, the others waited in {stuck}"
-                return _fact("collective.suspect_kind", "behind", origin, (own.span,))
-            if enqueued > completed and furthest - completed >= _GPU_LAG:
-                origin = f"its GPU had completed {completed}, another {furthest}"
-                return _fact("collective.suspect_kind", "gpu_stalled", origin, (own.span,))
+        """What the counters of the watchdogs hold against it."""
+        for one in suspects_by_counters(self._scope.aligned, self._scope.attempt):
+            if one.rank == self._rank:
+                # By counters alone a rank without an open call is late; that it did other work takes another line.
+                kind = "gpu_stalled" if one.kind == "gpu-stalled" else "behind"
+                return _fact("collective.suspect_kind", kind, one.says, one.evidence[:1])
         return None
-
-    def _counters(self) -> dict[str | None, dict[int, Event]]:
-        found: dict[str | None, dict[int, Event]] = {}
-        for event in self._scope.events():
-            if event.name == "collective.counters" and event.place.rank is not None:
-                found.setdefault(group_of(event.text), {}).setdefault(event.place.rank, event)
-        return found
 
 
 def _generate(scope: Scope, waits: Sequence[Fault]) -> Iterator[Fact]:

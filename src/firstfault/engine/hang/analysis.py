@@ -64,7 +64,7 @@ class HangAnalysis(msgspec.Struct, frozen=True, kw_only=True):
 
 def analyse(records: Iterable[RankRecord], world_size: int | None = None) -> HangAnalysis:
     """What the records say; ranks without one are judged only by what the others show."""
-    dumps, several = one_record_a_rank(record for record in records if record.origin == "dump")
+    dumps, several = one_record_a_rank(records)
     if not dumps:
         return HangAnalysis(verdict="none")
     groups = group_views(dumps)

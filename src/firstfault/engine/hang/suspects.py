@@ -64,6 +64,7 @@ def stalls(groups: Sequence[GroupView]) -> dict[int, Stall]:
 
 def _only_rooted(group: GroupView, rank: int, completed: int, furthest: int) -> bool:
     ops = {group.op(rank, seq) for seq in range(completed + 1, min(furthest, completed + 64) + 1)}
+    ops.discard("")
     return bool(ops) and ops <= _ROOTED
 
 

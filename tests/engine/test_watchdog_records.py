@@ -1,4 +1,4 @@
-"""The counters that watchdogs of torch print: who is behind, wraps of -1, and where the stuck call was made."""
+"""The counters that watchdogs of torch print, as records: who is behind, wraps of -1, and where the stuck call was made."""
 
 from __future__ import annotations
 
@@ -84,3 +84,15 @@ def test_a_watchdog_that_stands_still_is_blocked_on_its_host() -> None:
     found = _found("".join(_watchdog(rank, 880, 882, 879) for rank in (0, 1, 2)) + gil)
     assert _rank(found) == 3
     assert found.facts["collective.suspect_kind"]["value"] == "host_blocked"
+
+
+def test_the_sentence_names_group_call_and_lag() -> None:
+    found = _found("".join(_watchdog(rank, 880, 892, 879) for rank in (0, 1, 3)) + _watchdog(2, 875, 892, 874))
+    assert "rank 2 had entered allreduce #875 of default_pg and not completed it" in found.cause.replace("Rank", "rank")
+    assert "completed 5 more" in found.cause
+
+
+def test_a_rank_behind_by_its_counters() -> None:
+    found = _found("".join(_watchdog(rank, 880, 892, 879) for rank in (0, 1, 3)) + _watchdog(2, 879, 879, 878))
+    assert _rank(found) == 2
+    assert found.facts["collective.suspect_kind"]["value"] == "behind"

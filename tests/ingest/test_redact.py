@@ -33,8 +33,7 @@ def test_labelled_lines_are_masked_and_their_look_alikes_stay(name):
 
 def test_one_value_has_one_pseudonym_and_the_rest_of_the_line_stays():
     text = (
-        'gn-08:17:17 [3] NCCL INFO x\n  File "/home/mkowal/a/train.py", line 31, in main\n'
-    text += 'srun: error: gn-08: task 3: Killed\n'
+        'gn-08:17:17 [3] NCCL INFO x\n  File "/home/mkowal/a/train.py", line 31, in main\nsrun: error: gn-08: task 3: Killed\n'
     )
     assert redactor().mask_text(text) == (
         '‹host-1›:17:17 [3] NCCL INFO x\n  File "/home/‹user-1›/a/train.py", line 31, in main\n'

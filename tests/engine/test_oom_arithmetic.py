@@ -6,7 +6,10 @@ import json
 
 import pytest
 
+from engine.runs import MAIN, crash, scope_of, told
 from firstfault import diagnose
+from firstfault.engine.derive.oom_arithmetic import derive
+from firstfault.model.fact import FactSet
 
 SITE = "/opt/venv/lib/python3.11/site-packages/"
 LOSS = f"""  File "{SITE}transformers/loss/loss_utils.py", line 61, in ForCausalLMLoss
@@ -179,3 +182,20 @@ def test_several_tensors_of_one_size_are_all_named(tmp_path):
     assert "oom.tensor" not in found
     assert "More than one tensor has the size of the 594 MiB: the logits, 1 x 1,024 x 151,936 x 4" in found["cause"]
     assert "the embedding" in found["cause"]
+
+
+def test_processes_of_the_job_on_the_same_device_are_no_strangers():
+    figures = {"requested": 2, "total": 24, "free": 1, "allocated": 10, "unallocated": 1, "process": 12, "other_process": 0}
+    facts = FactSet()
+    for name, size in figures.items():
+        facts.add(told(f"oom.{name}_bytes", size << 30))
+    facts.add(told("oom.job_processes_on_device", 2))
+    found = {fact.name: fact.value for fact in derive(scope_of(crash(MAIN)), facts)}
+    assert found["oom.filled_by"] == "job_processes"
+    assert "11 GiB other processes of this job" in found["oom.account"]
+
+
+def test_a_process_that_a_container_cannot_name_may_be_this_one():
+    # Inside a container the message lists the process by its number on the host, and has no clause of its own for it.
+    found = values(log(new(clauses="Process 4122 has 22.50 GiB memory in use. ")))
+    assert found["oom.filled_by"] == "tensors" and "other processes" not in found["cause"].replace("any other process", "")

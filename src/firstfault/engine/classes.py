@@ -14,6 +14,7 @@ from firstfault.knowledge.schema import CausalTable, FaultClass
 from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import Event, Traceback
 
+_WORKER_REPORT = "launcher.worker_failed"
 _TIERS = {"context": 0, "collateral": 1, "either": 2, "initiating": 3}
 _PREFIXES = lazy_pattern(r"^(?:\s*(?:\[[^\]\s]*\d+\]:?|\d+:|\([^)]*\))\s*)+")
 _LAUNCHER_FRAMES = (
@@ -77,6 +78,7 @@ def read_faults(aligned: Aligned, causal: CausalTable) -> list[Fault]:
     groups = {name: frozenset(members) for name, members in causal.groups.items()}
     kinds = {report.source.id: report.source.kind for report in aligned.bundle.reports}
     ends = {(event.source_id, event.span.line) for event in aligned.events if event.name == EXIT_EVENT}
+    reported = any(event.name == _WORKER_REPORT for event in aligned.events)
     faults = []
     for event in aligned.events:
         if event.name.startswith("launcher.") and (event.source_id, event.span.line) in ends:
@@ -86,6 +88,9 @@ def read_faults(aligned: Aligned, causal: CausalTable) -> list[Fault]:
             continue
         kernel = kinds.get(event.source_id) == "kernel"
         fault_class = _classify(event, aligned.traceback_of(event), types, kernel)
+        if reported and fault_class == "launcher_exception" and event.name == EXCEPTION_EVENT and not event.signal:
+            # Cut above its exception line: the launcher raises after it reported its worker.
+            fault_class = "launcher_report"
         spec = classes.get(fault_class, _PLAIN)
         if spec.prior == "context":
             continue

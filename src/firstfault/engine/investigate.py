@@ -11,6 +11,7 @@ from firstfault.engine.blanks import Blanks
 from firstfault.engine.compose import Composer
 from firstfault.engine.derive import derive
 from firstfault.engine.handed_over import shows_run
+from firstfault.engine.hearsay import as_hearsay, doubted, taken_at_word
 from firstfault.engine.live_votes import live_suspicion, with_records
 from firstfault.engine.lookup import Known
 from firstfault.engine.match import walk
@@ -47,10 +48,13 @@ def investigate(bundle: Bundle, pack: Pack, answers: Mapping[str, str] = _NO_ANS
 def examine(bundle: Bundle, pack: Pack, answers: Mapping[str, str] = _NO_ANSWERS) -> Examined:
     """The same with what the diagnosis was made of."""
     answered = read_answers(answers, pack)
-    aligned = with_records(align(bundle))
+    told = taken_at_word(bundle)
+    aligned = with_records(align(told or bundle))
     attribution = attribute(aligned, pack.causal, suspicion=live_suspicion(aligned))
+    attribution = doubted(attribution) if told else attribution
     known = Known(derive(aligned, attribution, pack, answered), aligned, attribution, pack)
     walked = walk(known, pack, attribution, shows_output=shows_run(bundle))
+    walked = as_hearsay(walked) if told else walked
     first = attribution.initiating[0].span.source if attribution.initiating else None
     blanks = Blanks(known, bundle, first, attribution.suspects)
     missing = missing_facts(walked, known, pack, blanks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from firstfault.ingest.exceptions import Blocks, exceptions_of, without_copies
+from firstfault.ingest.exceptions import Blocks, exceptions_of, last_word, without_copies
 from firstfault.ingest.lines import Line
 from firstfault.ingest.prefix import join_places, parse_prefix
 from firstfault.ingest.reading import MAX_TEXT_CHARS, Reading
@@ -34,6 +34,7 @@ def events_of(hits: Iterable[Hit], reading: Reading, causal: CausalTable) -> tup
         if reading.told or not event.quoted:
             facts.extend(_facts_of(hit, event, told=reading.told or event.alone))
     events.extend(exceptions_of(events, reading, causal))
+    events.extend(last_word(events, reading))
     events.sort(key=lambda event: event.span.offset)
     return tuple(without_copies(events, reading.tracebacks)), tuple(_distinct(facts))
 

@@ -9,10 +9,14 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from firstfault.ingest.reading import MAX_TEXT_CHARS, Reading
+from firstfault.ingest.traceback_lines import exception_of
 from firstfault.knowledge.schema import CausalTable
 from firstfault.model.event import Event, Place, Traceback
 
 TRACEBACK_SIGNAL = "python.traceback"
+ERROR_LINE = "python.error_line"
+MAX_LAST_LINES = 20
+"""Lines from the end among which a bare exception counts as the last word."""
 _WORKERS_GONE = frozenset({"launcher.worker_failed", "launcher.restarts_workers"})
 
 
@@ -75,6 +79,28 @@ def exceptions_of(events: Sequence[Event], reading: Reading, causal: CausalTable
             )
         )
     return made
+
+
+def last_word(events: Sequence[Event], reading: Reading) -> list[Event]:
+    """The exception that the output ends with, if nothing else in it tells of a failure: a line without its traceback."""
+    if reading.told or reading.tracebacks or any(event.fault_class for event in events):
+        return []
+    for line in reversed(reading.lines[-MAX_LAST_LINES:]):
+        named = exception_of(line.text, expected=False)
+        if named and named[0].endswith(("Error", "Exception")) and not line.text[:1].isspace():
+            return [
+                Event(
+                    name=ERROR_LINE,
+                    signal="",
+                    role="context",
+                    fault_class=ERROR_LINE.rpartition(".")[2],
+                    span=reading.ctx.span(line),
+                    text=line.text[:MAX_TEXT_CHARS],
+                    place=line.place,
+                    source_id=reading.ctx.source_id,
+                )
+            ]
+    return []
 
 
 def without_copies(events: Sequence[Event], tracebacks: Sequence[Traceback]) -> list[Event]:

@@ -69,7 +69,7 @@ _FORM = lazy_pattern(
         (
             # Python and its tracebacks, notebooks and stacks of live processes included
             *(
-                r"Traceback \(most recent",
+                r"(?:Original )?Traceback \(most recent",
                 r"\s*File \"[^\"]+\", line \d",
                 r"\s+[\^~]{3,}",
                 r"-+> *\d+ ",

@@ -31,6 +31,8 @@ _SPEAKER = lazy_pattern(
 )
 _BULLET = lazy_pattern(r"\s*(?:[-*+] |\d{1,3}[.)] )(?=[\w.]{1,80}(?:Error|Exception)\b)")
 _RAISED = lazy_pattern(r"\b\w{1,80}(?:Error|Exception|Warning)\b")
+_THROWN = lazy_pattern(r"\b\w{1,80}(?:Error|Exception)\b")
+"""A warning is printed without a traceback, so a line of one is no quotation for lacking it."""
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Failed|Failure|Timeout|Iteration): +"
 _NAMED = lazy_pattern(rf"(?:{_NAME})+$")
 """The exception whose message follows."""
@@ -159,4 +161,4 @@ def _is_traced(event: Event, report: SourceReport) -> bool:
 
 
 def _is_bare_exception(event: Event) -> bool:
-    return event.alone and _RAISED.search(event.text) is not None
+    return event.alone and _THROWN.search(event.text) is not None

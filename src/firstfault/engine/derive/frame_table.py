@@ -202,7 +202,8 @@ STAGE: tuple[Row, ...] = (
     Row(
         "evaluation",
         "",
-        "evaluate|evaluation_loop|predict|prediction_step|prediction_loop|validate|validation_step|_run_validation|run_eval*|eval_epoch_loop",
+        "evaluate|evaluation_loop|predict|prediction_step|prediction_loop|validate|validation_step|_run_validation|run_eval*|eval_epoch_loop"
+        "|validation|validation_epoch*|validate_*|evaluate_*|val|val_*|*_val_epoch|eval_epoch|eval_one_epoch|eval_step|eval_loop|eval_model",
     ),
     Row("generate", "", "generate|_sample|_beam_search"),
     Row("save", "", "_save_checkpoint|save_model|save_state|save_checkpoint|save_pretrained"),

@@ -1,0 +1,49 @@
+from firstfault import diagnose
+
+STEPS = "".join(f"step {step} loss {3 - step / 10:.1f}\n" for step in range(1, 9))
+
+
+def test_an_unknown_exception_at_the_end_is_no_healthy_run():
+    found = diagnose(f"{STEPS}acme.engine.FrobnicationError: the widget is full\n")
+    assert found.verdict == "undetermined"
+    assert found.entry == "python-exception"
+
+
+def test_a_warning_at_the_end_is_healthy():
+    assert diagnose(f"{STEPS}acme.engine.FrobnicationWarning: the widget is warm\n").verdict == "no_failure"
+
+
+def test_an_exception_before_more_steps_was_handled():
+    assert diagnose(f"acme.engine.FrobnicationError: retrying\n{STEPS}").verdict == "no_failure"
+
+
+def test_the_traceback_of_a_worker_may_follow_a_sentence():
+    text = (
+        "How can I get equal sizes?\n\n"
+        "RuntimeError: Caught RuntimeError in DataLoader worker process 0.\n"
+        "Original Traceback (most recent call last):\n"
+        '  File "/home/user/utils.py", line 114, in collate\n    batch = torch.stack(rows, dim=0)\n'
+        "RuntimeError: stack expects each tensor to be equal size, but got [24, 32] at entry 0 and [24, 64] at entry 1\n"
+    )
+    assert diagnose(text).entry == "collate-length-mismatch"
+
+
+def test_a_warning_beside_a_traceback_is_printed():
+    text = (
+        "/home/user/checkpoint.py:31: UserWarning: None of the inputs have requires_grad=True. Gradients will be None\n"
+        "Traceback (most recent call last):\n"
+        '  File "train.py", line 9, in main\n    loss.backward()\n'
+        "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn\n"
+    )
+    assert diagnose(f"It fails:\n\n```\n{text}```\nI use peft.\n").entry == "checkpointing-with-frozen-inputs"
+
+
+def test_a_launchers_traceback_that_is_cut_names_no_fault_of_the_launcher():
+    text = (
+        "E0902 00:42:54.953000 1333 torch/distributed/elastic/multiprocessing/api.py:833] "
+        "failed (exitcode: -9) local_rank: 0 (pid: 3787) of binary: /opt/bin/python\n"
+        "Traceback (most recent call last):\n"
+        '  File "/opt/lib/python3.10/site-packages/accelerate/commands/launch.py", line 1067, in launch_command\n'
+        "    deepspeed_launcher(args)\n"
+    )
+    assert diagnose(text).entry == "killed-by-sigkill"

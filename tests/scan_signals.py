@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from firstfault.knowledge.schema import Signal
-from firstfault.knowledge.signal import match_text
+from firstfault.knowledge.signal_match import match_text
 
 PIECE, STRIDE = 8192, 4096
 

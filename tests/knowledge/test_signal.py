@@ -4,7 +4,8 @@ import pytest
 
 from firstfault.errors import KnowledgeError
 from firstfault.knowledge.problems import Problems
-from firstfault.knowledge.signal import convert, load_signals, match_text, read_signals
+from firstfault.knowledge.signal import load_signals, read_signals
+from firstfault.knowledge.signal_match import convert, match_text
 
 OOM = r'''
 # One emitter.

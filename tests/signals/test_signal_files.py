@@ -12,7 +12,8 @@ from firstfault.knowledge.causal import load_causal
 from firstfault.knowledge.fact_list import load_facts
 from firstfault.knowledge.pattern import GOOD_LITERAL_BYTES
 from firstfault.knowledge.schema import Signal
-from firstfault.knowledge.signal import load_signals, match_text
+from firstfault.knowledge.signal import load_signals
+from firstfault.knowledge.signal_match import match_text
 from signals.benign_corpus import benign_text
 
 ROOT = Path(__file__).parents[2]

@@ -107,7 +107,7 @@ class PlanKnown:
         likely = [signal for signal in self.pack.signals if signal.event in asked and signal.literal in text]
         if not likely:
             return
-        from firstfault.knowledge.signal import match_text
+        from firstfault.knowledge.signal_match import match_text
 
         for signal in likely:
             if any(match_text(signal, line) is not None for line in self._said):

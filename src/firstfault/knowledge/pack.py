@@ -6,12 +6,15 @@ import os
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from firstfault.errors import KnowledgeError
-from firstfault.knowledge.problems import Problems
 from firstfault.knowledge.schema import Entry, EntryBody, Pack, Signal
+
+if TYPE_CHECKING:
+    from firstfault.knowledge.problems import Problems
 
 PACKED = Path(__file__).with_name("pack.msgpack")
 SOURCES = Path(__file__).resolve().parents[3]
@@ -35,6 +38,7 @@ def compile_pack(root: Path) -> Pack:
     from firstfault.knowledge.causal import read_causal
     from firstfault.knowledge.entry import read_entry
     from firstfault.knowledge.fact_list import read_facts
+    from firstfault.knowledge.problems import Problems
     from firstfault.knowledge.redaction import read_rules
     from firstfault.knowledge.signal import read_signals
 

@@ -1,4 +1,4 @@
-"""Signals: texts that one emitter is known to print, read from `signals/<emitter>.toml`, and held against a line.
+"""Signals: texts that one emitter is known to print, read from `signals/<emitter>.toml`.
 
 Accepted keys of a `[[signal]]` table (unknown keys are errors):
 
@@ -16,23 +16,19 @@ it states; a sample of several lines holds them in one string.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast, get_args
 
 from firstfault.knowledge.pattern import MIN_LITERAL_BYTES, Pattern, PatternError, compile_text
 from firstfault.knowledge.problems import Problems
 from firstfault.knowledge.schema import HoleKind, Signal, SignalSample
+from firstfault.knowledge.signal_match import match_text
 from firstfault.knowledge.toml_table import Document, Table
 from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.event import CaptureValue, Role
-from firstfault.units import parse_duration, parse_size
 
-MAX_TAIL = 4096
 NAME = lazy_pattern(r"[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)*\Z")
-_CLOCK = lazy_pattern(r"([0-9]+):([0-9]{2}):([0-9]{2}(?:\.[0-9]+)?)\Z")
 _REFERENCE = lazy_pattern(r"\{([A-Za-z_][A-Za-z0-9_]*)\}\Z")
 
 
@@ -52,55 +48,6 @@ def read_signals(text: str, file: str, problems: Problems) -> tuple[Signal, ...]
     root.finish()
     signals = [signal for table in document.tables("signal") if (signal := _read_signal(table))]
     return tuple(signals)
-
-
-def match_text(signal: Signal, line: str, tail: str = "") -> dict[str, CaptureValue] | None:
-    """Captures of `signal` in `line` and, for its continuations, in `tail` (the lines below); None if it does not match.
-
-    Continuations end where the signal's own text stands again: what follows belongs to the next event.
-    """
-    found = _compiled(signal.pattern).search(line)
-    if not found:
-        return None
-    captures = _captures(signal, found)
-    if signal.then:
-        rest = f"{line[found.end() :]}\n{tail[:MAX_TAIL]}"
-        again = _compiled(signal.pattern).search(rest)
-        end, position = again.start() if again else len(rest), 0
-        for pattern in signal.then:
-            follower = _compiled(pattern).search(rest, position, end)
-            if follower:
-                captures |= _captures(signal, follower)
-                position = follower.end()
-    return captures
-
-
-def convert(kind: HoleKind, text: str) -> CaptureValue | None:
-    """The value that a capture stands for: bytes for a size, seconds for a duration; None if it is none."""
-    try:
-        if kind in ("int", "rank"):
-            return int(text)
-        if kind == "float":
-            return float(text)
-        if kind == "size":
-            return parse_size(text)
-        if kind == "duration":
-            clock = _CLOCK.match(text)
-            return int(clock[1]) * 3600 + int(clock[2]) * 60 + float(clock[3]) if clock else parse_duration(text)
-    except (ValueError, OverflowError):
-        return None
-    return text
-
-
-@lru_cache(maxsize=4096)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    # ASCII gives \d, \w, \s and \b the meaning that they have in RE2 (and, but for \s, in JavaScript).
-    return re.compile(pattern, re.ASCII)
-
-
-def _captures(signal: Signal, found: re.Match[str]) -> dict[str, CaptureValue]:
-    values = {name: convert(signal.holes[name], text) for name, text in found.groupdict().items() if text is not None}
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _read_signal(table: Table) -> Signal | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from firstfault.knowledge.schema import Signal
-from firstfault.knowledge.signal import match_text
+from firstfault.knowledge.signal_match import match_text
 from firstfault.scan.census import Census
 from firstfault.scan.lines import decode_line
 from firstfault.scan.result import Hit

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstfault.ingest.kernel import Xid, bus_of, xid_facts
 from firstfault.model.fact import Fact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from firstfault.engine.derive.scope import Scope
+    from firstfault.ingest.kernel import Xid
     from firstfault.model.event import Event
     from firstfault.model.fact import FactSet
 
@@ -35,6 +35,8 @@ def _xids(scope: Scope) -> Iterator[Fact]:
     gpu = _gpu_of_the_fault(scope, reports)
     own = [event for event in reports if _gpu(event) == gpu]
     if gpu is not None and own:
+        from firstfault.ingest.kernel import xid_facts
+
         yield from xid_facts([_xid(event) for event in own])
 
 
@@ -54,12 +56,16 @@ def _gpu_of_the_fault(scope: Scope, reports: Sequence[Event]) -> tuple[str | Non
 
 
 def _gpu(event: Event) -> tuple[str | None, str]:
+    from firstfault.ingest.kernel import bus_of
+
     return event.place.host, bus_of(str(event.captures.get("bus", "")))
 
 
 def _xid(event: Event) -> Xid:
     time = event.place.time.seconds if event.place.time else None
-    return Xid(bus_of(str(event.captures.get("bus", ""))), int(event.captures.get("xid", 0)), time, event.span)
+    from firstfault.ingest.kernel import Xid
+
+    return Xid(_gpu(event)[1], int(event.captures.get("xid", 0)), time, event.span)
 
 
 def _pids(scope: Scope) -> set[object]:

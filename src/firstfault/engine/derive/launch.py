@@ -27,11 +27,8 @@ _MAX_COMMAND = 2000
 def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
     """Facts of the launch plan, the machine and nn.DataParallel."""
     yield from _command(scope)
-    from firstfault.launch.machine import machine_facts
-    from firstfault.launch.processes import plan_facts
-
     settings = tuple(scope.settings())
-    for fact in (*plan_facts(settings, at=scope.event.span if scope.event else None), *machine_facts(settings)):
+    for fact in _planned(scope, settings) if settings else ():
         facts.add(fact)
         yield fact
     for fact in _driven(settings, facts):
@@ -40,6 +37,13 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
     for fact in (*_script(scope), *_dataparallel(scope, facts)):
         facts.add(fact)
         yield fact
+
+
+def _planned(scope: Scope, settings: Sequence[Setting]) -> tuple[Fact, ...]:
+    from firstfault.launch.machine import machine_facts
+    from firstfault.launch.processes import plan_facts
+
+    return (*plan_facts(settings, at=scope.event.span if scope.event else None), *machine_facts(settings))
 
 
 def _driven(settings: Sequence[Setting], facts: FactSet) -> Iterator[Fact]:

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from firstfault.engine.derive.frames import library_path
 from firstfault.engine.derive.trained import devices_trained
-from firstfault.launch.accelerate import find_config, type_name
 from firstfault.launch.view import Launch, basename, launches
 from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import Fact
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from firstfault.engine.derive.scope import Scope
+    from firstfault.launch.accelerate import Config
     from firstfault.model.fact import FactSet, FactValue, Setting
     from firstfault.model.span import SourceSpan
 
@@ -102,7 +102,7 @@ def _precision(found: Sequence[Launch], settings: Sequence[Setting], facts: Fact
     name = "launch.value_conflict"
     asked: dict[str, Setting] = {}
     for launch in found:
-        config = find_config(launch, settings).settings or {}
+        config = _config_of(launch, settings).settings or {}
         setting = launch.options.get("--mixed_precision") or config.get("mixed_precision")
         if launch.name != "accelerate" or setting is None:
             return None
@@ -119,6 +119,12 @@ def _precision(found: Sequence[Launch], settings: Sequence[Setting], facts: Fact
         return None
     origin = f"mixed precision: {wanted} asked for, {value} in force"
     return _fact(name, wanted != value, origin, (setting.span, shown.span))
+
+
+def _config_of(launch: Launch, settings: Sequence[Setting]) -> Config:
+    from firstfault.launch.accelerate import find_config
+
+    return find_config(launch, settings)
 
 
 def _values(settings: Sequence[Setting], family: str, key: str) -> dict[str, Setting]:
@@ -144,7 +150,7 @@ def _devices(scope: Scope, found: Sequence[Launch], settings: Sequence[Setting])
 
 def _selection(launch: Launch, settings: Sequence[Setting]) -> tuple[frozenset[int], Setting] | None:
     """Ids of the devices that the command itself names."""
-    config = find_config(launch, settings).settings or {}
+    config = _config_of(launch, settings).settings or {}
     included = launch.options.get("--include")
     if launch.name == "deepspeed" and included is not None:
         local = _ON_THIS_NODE.match(str(included.value))
@@ -209,7 +215,9 @@ def _mode(scope: Scope, found: Sequence[Launch], settings: Sequence[Setting], fa
     """
     if len(found) != 1 or found[0].name != "accelerate":
         return None
-    launch, config = found[0], find_config(found[0], settings)
+    from firstfault.launch.accelerate import type_name
+
+    launch, config = found[0], _config_of(found[0], settings)
     for kind, (_, _, word) in _MODES.items():
         shown = _shown(scope, kind, settings)
         if shown is None:

@@ -97,6 +97,32 @@ def test_what_cannot_be_understood_is_a_usage_error(words: list[str]) -> None:
     assert run(["plan", *words]) == 2
 
 
+def test_a_script_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "no-such.sh"]) == 2
+    assert "no-such.sh cannot be read" in capsys.readouterr().err
+
+
+def test_a_whole_command_may_stand_in_quotes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "--gpus", "4", "--format", "json", "--", "bash -c 'CUDA_VISIBLE_DEVICES=0,1 torchrun -- t.py'"]) in (
+        0,
+        1,
+    )
+    made = json.loads(capsys.readouterr().out)
+    assert (made["tool"], made["rank0"]["visible_gpus"]) == ("torchrun", 2)
+
+
+@pytest.mark.parametrize("words", [["accelerate", "config"], ["accelerate", "env"], [""]])
+def test_words_that_start_no_training_have_no_plan(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "--gpus", "4", "--", *words]) == 3
+    assert "WILL START  nothing that is known here" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("count", ["0", "-1"])
+def test_no_process_at_all_is_a_finding(count: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "--gpus", "4", "--", "torchrun", f"--nproc_per_node={count}", "t.py"]) == 1
+    assert "AssertionError" in capsys.readouterr().out
+
+
 def test_a_file_without_a_launch_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing here\n")
     assert run(["plan", "notes.txt"]) == 2

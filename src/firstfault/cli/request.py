@@ -12,15 +12,24 @@ if TYPE_CHECKING:
     from firstfault.launch.values import Given
 
 MAX_FILE_BYTES = 1 << 20
+_SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm", ".txt")
 _KNOWN = "python, accelerate launch, torchrun, deepspeed, srun and mpirun are known, and what only runs one of these."
 _HINT = "Give the command itself: firstfault plan -- COMMAND..."
 
 
 def request_of(command: tuple[str, ...], machine: Machine, versions: dict[str, str]) -> Request:
-    """The request of the words, or of the one script that they name; UsageError for a script without a launch."""
-    text = read_file(command[0]) if len(command) == 1 else None
+    """The request of the words, or of the one script that they name; UsageError for a script without a launch.
+
+    One word that is no file and has spaces is a whole command in quotes.
+    """
+    only = command[0] if len(command) == 1 else ""
+    text = read_file(only) if only else None
     if text is not None:
-        return request_of_text(text, command[0], machine, versions)
+        return request_of_text(text, only, machine, versions)
+    if len(only.split()) > 1:
+        return request_of_text(only, "", machine, versions)
+    if only.endswith(_SCRIPTS):
+        raise UsageError(f"{only} cannot be read", hint=_HINT)
     return _request(command, _variables(), machine, versions, ())
 
 

@@ -13,6 +13,7 @@ from firstfault.engine.derive.frames import is_library
 from firstfault.engine.derive.scope import Scope
 from firstfault.engine.evidence import EvidenceBook
 from firstfault.engine.handed_over import said_of, shows_run
+from firstfault.engine.known_part import known_part
 from firstfault.engine.match import Candidate, Walk, weight
 from firstfault.knowledge.expression import parse
 from firstfault.knowledge.pack import body
@@ -282,7 +283,7 @@ class Composer:
             entry = candidate.entry
             if entry.id in on_path or entry.id in listed:
                 continue
-            for_ = tuple(filter(None, map(self._say, candidate.for_)))
+            for_ = tuple(filter(None, map(self._say, candidate.for_))) or self._known_part(candidate)
             against = tuple(filter(None, map(self._say, candidate.against)))
             if candidate.alive or candidate.possible:
                 if self._is_worth_naming(candidate, asked):
@@ -294,6 +295,12 @@ class Composer:
         kept = [alternative for _, alternative in sorted(listed.values(), key=lambda pair: pair[0])]
         possible = [found for found in kept if found.verdict == "possible"][:MAX_ALTERNATIVES]
         return (*possible, *[found for found in kept if found.verdict == "ruled_out"][:MAX_RULED_OUT])
+
+    def _known_part(self, candidate: Candidate) -> tuple[str, ...]:
+        """What of an open cause is known already, its lines cited."""
+        shown = known_part(candidate.entry, self._known) if candidate.possible else ()
+        self._book.cite(span for _, fact in shown for span in fact.spans[:1])
+        return tuple(text for text, _ in shown)
 
     def _is_worth_naming(self, candidate: Candidate, asked: tuple[str, ...]) -> bool:
         """An entry about which nothing is known beyond its possibility tells a reader nothing."""

@@ -18,6 +18,7 @@ from firstfault.model.plan import Plan, PlannedError, UnknownFact
 _SEVERAL = "accelerate <command> [<args>] launch"
 _ALONE = "Accelerate launch command"
 _MODULES = {"accelerate.commands.launch": (), "accelerate.commands.accelerate_cli": ("launch",)}
+_OTHERS = frozenset({"config", "env", "estimate-memory", "merge-weights", "test", "to-fsdp2", "tpu-config"})
 GPU_COUNT = UnknownFact(
     fact="gpus",
     why="without --num_processes and a configuration file accelerate starts one process per visible GPU",
@@ -27,6 +28,10 @@ GPU_COUNT = UnknownFact(
 
 def plan_accelerate(request: Request) -> Plan:
     """The plan of the command, `rank0` and `processes` left to `worker.complete`."""
+    other = _other_command(request.words)
+    if other is not None:
+        note = f"accelerate {other} starts no training"
+        return Plan(command=request.words, gpus=request.machine.gpus, notes=(note,))
     version = request.version("accelerate") or LATEST
     plan = Plan(tool="accelerate", command=request.words, gpus=request.machine.gpus)
     start = Start(plan=plan)
@@ -82,6 +87,13 @@ def _own_words(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
     if words[0].rpartition("/")[2] == "accelerate-launch":
         return words[1:], True
     return (words[2:] if words[1:2] == ("launch",) else words[1:]), False
+
+
+def _other_command(words: tuple[str, ...]) -> str | None:
+    """The command of accelerate that is not `launch`, such as `config`."""
+    if words[0].rpartition("/")[2] != "accelerate" or words[1:2] == ("launch",):
+        return None
+    return words[1] if len(words) > 1 and words[1] in _OTHERS else None
 
 
 def _stopped(start: Start, error: PlannedError) -> Plan:

@@ -54,7 +54,7 @@ def _wrapped(request: Request, depth: int) -> Plan:
 
     found = behind_wrappers(request) if depth < MAX_NESTING else None
     if found is None:
-        name = request.words[0] if request.words else "nothing"
+        name = next(iter(request.words), "") or "an empty word"
         note = f"{name} is no launcher that is known here: what it starts is not known"
         return Plan(command=request.words, gpus=request.machine.gpus, notes=(note,))
     inner, notes = found

@@ -57,7 +57,8 @@ def _verdict(canvas: Canvas, plan: Plan) -> None:
         _labelled(canvas, "STOPS WITH", f"{plan.error.type}: {plan.error.message}", role="fault")
         return
     text = _start(plan)
-    _labelled(canvas, "WILL START", text or "not known without the facts below", role="" if text else "warn")
+    unknown = "not known without the facts below" if plan.unknown else "nothing that is known here"
+    _labelled(canvas, "WILL START", text or unknown, role="" if text else "warn")
     for consequence in (_consequence(plan), _compile(plan)):
         if consequence:
             _labelled(canvas, "", consequence, role="warn")

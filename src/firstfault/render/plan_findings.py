@@ -47,6 +47,8 @@ def write_change(canvas: Canvas, fix: Fix) -> None:
         for line in lines:
             canvas.command(line, indent=4)
         return
+    if not fix.applies:
+        canvas.prose("not made for your file; the change is of this kind:", indent=4, role="dim")
     shown = [line for line in lines if not (fix.applies and line.startswith(_HEADERS))]
     canvas.code([(line, _role(line)) for line in shown], indent=4)
 

@@ -21,6 +21,7 @@ _MAX_BLOCK_LINES = 400
 _PSEUDONYM = re.compile(r"‹([a-z]{2,8}-\d{1,9})›", re.ASCII)
 _DIGITS = re.compile(r"(\d+)", re.ASCII)
 _SHORTEST_NAME = 4
+_SECRETS = frozenset({"token", "key", "password", "cookie"})
 _Span = tuple[int, int, str]
 
 
@@ -103,7 +104,7 @@ class Redactor:
         return self._shown(self._name(line.strip(), "key private-key-block")) if line.strip() else line
 
     def _spans(self, line: str) -> list[_Span]:
-        """Places to mask from left to right; what overlaps is one place, named by the earlier rule of the file."""
+        """Places to mask from left to right. A secret that overlaps with a place widens it; a name that does leaves it."""
         lowered = line.lower()
         result: list[_Span] = []
         for rule, pattern, follows in self._rules:
@@ -113,6 +114,8 @@ class Redactor:
                 touched = [item for item in result if item[0] < end and start < item[1]]
                 if not touched:
                     result.append((start, end, f"{rule.kind} {rule.id}"))
+                    continue
+                if rule.kind not in _SECRETS:
                     continue
                 first = touched[0]
                 result = [item for item in result if item not in touched]

@@ -172,3 +172,9 @@ def test_ports_that_somebody_listens_on_are_read_from_the_kernel(tmp_path: Path)
         "   1: 0100007F:8AE2 0100007F:733C 01 00000000:00000000\n"
     )
     assert listening_ports((str(table), str(tmp_path / "absent"))) == {29500}
+
+
+def test_the_file_at_which_a_launch_stops_gets_its_change(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(CONFIG + "gpu_ids: 0\n")
+    assert run(["plan", "--gpus", "4", "--patch", "--", "accelerate", "launch", "--config_file", "c.yaml", "train.py"]) == 1
+    assert "-gpu_ids: 0\n+gpu_ids: '0'\n" in capsys.readouterr().out

@@ -176,3 +176,22 @@ def test_risk_with_an_unknown_number_is_dropped():
 def test_fix_that_applies_stands_in_front():
     fixes, _ = prescribed(told("run.framework", "transformers"), bundle=config(YAML, "accelerate", "num_processes", 4))
     assert fixes[0].applies and fixes[0].file == "conf/run.yaml" and "+num_processes: 4" in fixes[0].text
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("gpu_ids: 0", "gpu_ids: '0'"),
+        ("gpu_ids: [0, 1]  # both", "gpu_ids: '0,1'  # both"),
+        ("gpu_ids: No", "gpu_ids: 'No'"),
+    ],
+)
+def test_a_value_that_yaml_reads_as_no_text_is_quoted(line: str, after: str) -> None:
+    made = patch([Change("accelerate", "gpu_ids", "", quote=True)], config(f"{line}\n", "accelerate", "gpu_ids", 1))
+    assert made is not None
+    assert f"-{line}\n+{after}\n" in made.diff
+
+
+@pytest.mark.parametrize("line", ["gpu_ids: all", "gpu_ids: '0'", "other: 0"])
+def test_text_is_not_quoted_again(line: str) -> None:
+    assert patch([Change("accelerate", "gpu_ids", "", quote=True)], config(f"{line}\n", "accelerate", "gpu_ids", 1)) is None

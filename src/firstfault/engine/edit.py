@@ -20,16 +20,21 @@ _YAML_VALUE = r"(\s*:\s*)(\"[^\"]*\"|'[^']*'|[^#\n]*?)(\s*(?:#.*)?)$"
 _JSON_VALUE = r"(\"\s*:\s*)(\"(?:[^\"\\]|\\.)*\"|[^,}\]\s]+)(.*)$"
 _PLAIN_YAML = lazy_pattern(r"[A-Za-z0-9_./-]+\Z")
 _YAML_WORDS = frozenset({"yes", "no", "on", "off", "y", "n", "~"})
+_NO_TEXT = lazy_pattern(r"(?:-?[0-9]+|\[[^\[\]{}#]*\]|yes|no|on|off|true|false)\Z", re.IGNORECASE)
 _BARE_JSON = lazy_pattern(r"(?:true|false|null|-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)\Z")
 
 
 class Change(NamedTuple):
-    """A setting to have: the family of files, its dotted key, its value, and whether it may be added to a file without it."""
+    """A setting to have: the family of files, its dotted key, its value, and whether it may be added to a file without it.
+
+    With `quote` the value of a YAML file becomes text as it stands; where the key is absent there is nothing to do.
+    """
 
     family: str
     key: str
     value: str
     add: bool = False
+    quote: bool = False
 
 
 class Patch(NamedTuple):
@@ -57,7 +62,7 @@ def _make(change: Change, lines: list[str], report: SourceReport) -> bool:
     setting = next((s for s in report.settings if (s.family, s.key) == (change.family, change.key)), None)
     if setting is not None:
         return _replace(change, setting, lines, report)
-    return change.add and report.source.kind == CONFIG_KINDS.get(change.family) and _append(change, lines)
+    return change.quote or (change.add and report.source.kind == CONFIG_KINDS.get(change.family) and _append(change, lines))
 
 
 def _replace(change: Change, setting: Setting, lines: list[str], report: SourceReport) -> bool:
@@ -74,6 +79,8 @@ def _replace(change: Change, setting: Setting, lines: list[str], report: SourceR
 
 def _changed_line(change: Change, line: str) -> str | None:
     key = re.escape(change.key.rsplit(".", 1)[-1])
+    if change.quote:
+        return _quoted(rf"^(\s*[\"']?{key}[\"']?)" + _YAML_VALUE, line)
     if change.family == "accelerate":
         return _substitute(rf"^(\s*[\"']?{key}[\"']?)" + _YAML_VALUE, line, _yaml(change.value))
     if change.family == "deepspeed":
@@ -90,6 +97,15 @@ def _substitute(pattern: str, line: str, value: str) -> str | None:
     if not found:
         return None
     return f"{line[: found.start()]}{found[1]}{found[2]}{value}{found[4]}"
+
+
+def _quoted(pattern: str, line: str) -> str:
+    """The line with its value as text, if YAML reads a number, a truth value or a list there; `[0, 1]` becomes `'0,1'`."""
+    found = re.search(pattern, line)
+    if not found or not _NO_TEXT.match(found[3]):
+        return line
+    value = ",".join(word.strip(" \t'\"") for word in found[3].strip("[]").split(","))
+    return f"{line[: found.start()]}{found[1]}{found[2]}'{value}'{found[4]}"
 
 
 def _append(change: Change, lines: list[str]) -> bool:

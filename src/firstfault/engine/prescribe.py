@@ -59,7 +59,7 @@ def _fix(rule: FixRule, text: EntryBody, stacks: Sequence[str], bundle: Bundle, 
     title = rule.title or rule.id.replace("-", " ").capitalize()
     risk = blanks.fill_prose(rule.risk)
     if rule.edit:
-        changes = [edit.Change(e.family, e.key, blanks.fill(e.value), e.add) for e in rule.edit]
+        changes = [edit.Change(e.family, e.key, blanks.fill(e.value), e.add, e.quote) for e in rule.edit]
         patch = edit.patch(changes, bundle)
         if patch is not None:
             return Fix(title=title, kind="edit", file=patch.path, text=patch.diff, risk=risk, applies=patch.applies)

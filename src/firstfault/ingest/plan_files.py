@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from firstfault.model.bundle import SourceKind, SourceReport
     from firstfault.model.plan import Plan
 
+_CONFIG_OPTIONS = ("--config_file", "--config-file")
 _PATH_ROWS = ("config_file", "deepspeed_config_file")
 
 
@@ -20,6 +21,10 @@ def files_of(plan: Plan, read: Callable[[str], str | None]) -> tuple[SourceRepor
 
 def _paths(plan: Plan) -> Iterator[str]:
     yield from (str(row.value) for row in plan.origins if row.name in _PATH_ROWS and isinstance(row.value, str))
+    if plan.error is not None and plan.tool == "accelerate":
+        # A launch that stops has no origins: its own option comes before any of the script's.
+        named = (following for word, following in pairwise(plan.command) if word in _CONFIG_OPTIONS)
+        yield from islice(named, 1)
     words = plan.spawn.argv if plan.spawn else ()
     yield from (following for word, following in pairwise(words) if word == "--deepspeed")
 

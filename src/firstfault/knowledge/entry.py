@@ -11,7 +11,7 @@ Accepted keys of the front matter (unknown keys are errors):
     [[plan]]      if, says; optional decisive: what the plan of a command shows before anything runs
     [[difference]] `if`, `more`, `less` or `package` (with since, until); says; optional decisive: why one of two runs fails
     [[fix]]       id; optional title, when, for, kind (edit command env), verify, risk
-    [[fix.edit]]  family, key, value; optional add
+    [[fix.edit]]  family, key, value or `quote = true`; optional add
     [[verify]]    id, run, expect
     [monitor]     metric, alert
 
@@ -182,11 +182,13 @@ def _read_fix(table: Table, verifications: set[Any]) -> FixRule:
 
 def _read_edit(fix: Table, values: dict[str, Any]) -> SettingEdit:
     table = fix.below(values, "[[fix.edit]]")
+    quote = table.flag("quote")
     edit = SettingEdit(
         family=table.required_text("family"),
         key=table.required_text("key"),
-        value=table.required_text("value"),
+        value="" if quote else table.required_text("value"),
         add=table.flag("add"),
+        quote=quote,
     )
     table.finish()
     return edit

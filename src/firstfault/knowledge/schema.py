@@ -137,9 +137,11 @@ class SettingEdit(msgspec.Struct, frozen=True, kw_only=True):
 
     family: str
     key: str
-    value: str
+    value: str = ""
     add: bool = False
     """True if the key may be added to a file of that family that lacks it."""
+    quote: bool = False
+    """True if the value that stands in the YAML file is put in quotes, where YAML reads it as no text; `value` is not used."""
 
 
 class FixRule(msgspec.Struct, frozen=True, kw_only=True):

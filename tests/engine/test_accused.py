@@ -114,3 +114,22 @@ def test_why_of_stacks() -> None:
     )
     assert any("did not reach: hang.py:28" in one.text for one in explain_rank(2, bundle, PACK).shown)
     assert not explain_rank(2, bundle, PACK).last_lines
+
+
+def test_dumps_of_two_attempts_are_not_mixed(tmp_path: Path) -> None:
+    write(tmp_path / "attempt_0", Run(8, stop={2: 10}).dumps())
+    write(tmp_path / "attempt_1", Run(8, stop={5: 21}).dumps())
+    found = diagnosed(tmp_path)
+    assert found.initiating is not None
+    assert (found.initiating.rank, found.entry) == (5, "collective-straggler")
+
+
+def test_the_stack_of_the_late_rank_says_what_it_does(tmp_path: Path) -> None:
+    folder = write(tmp_path, Run(8, stop={2: 21}).dumps())
+    (folder / "stack-rank2.txt").write_bytes((STACKS / "stack-rank2.txt").read_bytes())
+    assert diagnosed(folder).facts["collective.suspect_activity"]["value"] == "own_code"
+
+
+def test_empty_dumps_do_not_show_a_good_end(tmp_path: Path) -> None:
+    dumps = {rank: {**dump, "entries": [], "pg_status": {}} for rank, dump in Run(8).dumps().items()}
+    assert diagnosed(write(tmp_path, dumps)).verdict == "undetermined"

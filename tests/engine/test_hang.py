@@ -149,7 +149,7 @@ def test_a_missing_dump_is_suspect_only_if_nobody_else_explains_the_wait(tmp_pat
         without[rank] = _analysed(write(tmp_path / str(rank), dumps, ranks=[other for other in dumps if other != rank]))
     assert [(one.rank, one.kind, one.confidence) for one in without[6].suspects] == [(6, "no-record", "low")]
     assert [(one.rank, one.kind) for one in without[7].suspects] == [(6, "never-entered")]
-    assert any("ranks 7" in note for note in without[7].notes)
+    assert any("dump of rank 7" in note for note in without[7].notes)
 
 
 def test_without_most_of_the_dumps_nobody_is_named(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_mixed_versions_and_duplicates_are_said(tmp_path: Path) -> None:
     found = _analysed(tmp_path)
     assert found.ranks == (6,)
     assert any("2.10, 2.9" in note for note in found.notes)
-    assert any("ranks 0 have several dumps" in note for note in found.notes)
+    assert any("of rank 0 there are several dumps" in note for note in found.notes)
 
 
 def test_sends_without_their_receives_are_compared_pair_by_pair(tmp_path: Path) -> None:

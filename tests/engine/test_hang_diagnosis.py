@@ -87,4 +87,4 @@ def test_the_diagnosis_is_the_same_without_one_innocent_dump(tmp_path: Path) -> 
     found = _diagnosis(write(tmp_path, Run(16, 60, stop={6: 33}).dumps(), ranks=sorted({*range(16)} - {7})))
     assert found.initiating is not None
     assert found.initiating.rank == 6
-    assert any("ranks 7" in note for note in found.notes)
+    assert any("dump of rank 7" in note for note in found.notes)

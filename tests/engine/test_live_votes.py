@@ -143,3 +143,11 @@ def test_processes_without_a_rank_leave_the_rank_open() -> None:
     assert found.initiating is not None
     assert found.initiating.rank is None
     assert found.facts["hang.stack_outlier"]["value"] is True
+
+
+def test_two_answers_of_ras_alike_to_the_byte_are_two_answers(tmp_path: Path) -> None:
+    for name in ("ras-1.txt", "ras-2.txt"):
+        (tmp_path / name).write_bytes((HANGS / "ras" / "ras-1.txt").read_bytes())
+    found = investigate(gather([tmp_path], load_pack()), load_pack())
+    assert found.initiating is not None
+    assert found.initiating.rank == 5

@@ -32,6 +32,9 @@ def shows_run(bundle: Bundle) -> bool:
 def _shows(report: SourceReport) -> bool:
     if report.source.kind not in OUTPUT_KINDS or any(note.fatal for note in report.notes):
         return False
+    if report.source.kind == "flight_recorder":
+        # A dump without calls and counters shows neither that its rank waits nor that it does not.
+        return any(record.calls or record.trails or record.groups for record in report.records)
     if report.source.kind == "error_file":
         return bool(report.events or report.tracebacks)
     return report.source.kind != "vitals" or bool(report.facts)

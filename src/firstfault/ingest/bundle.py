@@ -22,6 +22,8 @@ from firstfault.scan.scanner import Scanner
 MAX_COMPARED_BYTES = 64 << 20
 """Files up to this size are compared by content; larger ones are seldom handed over twice."""
 _HEAD_BYTES = 4 << 10
+# Two answers of NCCL's RAS service that are alike to the byte show that nothing moves: they are no copies.
+_SNAPSHOT_MARKS = (b"\nJob summary\n====", b'"communicators_count"')
 _EVIDENCE_KINDS = frozenset({"empty", "binary"})
 
 
@@ -97,6 +99,8 @@ def _digest(item: Handed) -> bytes | None:
         with item.location.open("rb") as file:
             head = file.read(_HEAD_BYTES)
             file.seek(0)
+            if any(mark in head for mark in _SNAPSHOT_MARKS):
+                return None
             digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
             # Dumps of ranks with equal groups and nothing pending are alike; whose they are stands in their names.
             return digest + repr(numbers_of(item.path)[:1]).encode() if is_dump(head) else digest

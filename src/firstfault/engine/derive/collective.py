@@ -41,6 +41,7 @@ _STOP_ALL = frozenset({"deepspeed"})
 _SIGTERM = 15
 # Ranks do not enter a call at once: later than this part of the limit is more than the usual lag.
 _LATE = 0.05
+_STEPS = "train"
 _OUTSIDE = frozenset({"save", "read", "download", "preprocess", "compile", "evaluation", "tracker"})
 
 
@@ -141,6 +142,9 @@ class _Suspect:
                 return _fact("collective.suspect_activity", found, "the stack on which it was stopped", (self._stack[-1].span,))
         for path, line in reversed(self._signs):
             found = activity_of_line(line.text)
+            if found == _STEPS and line is not self._signs[-1][1]:
+                # It had gone on to something else, of which the line says nothing.
+                return None
             if found is not None:
                 return _fact("collective.suspect_activity", found, "its last lines", (_span(path, line),)) if found else None
         return None

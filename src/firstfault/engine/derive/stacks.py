@@ -70,6 +70,10 @@ def _of_stacks(scope: Scope) -> Iterator[Fact]:
 
     vote = vote_of_stacks(scope.aligned.bundle, scope.aligned.rank_map, scope.attempt)
     if not vote.elsewhere:
+        suspect = vote.waiting.get((scope.attribution.rank, None, None)) if scope.attribution.suspects else None
+        if suspect is not None and not suspect.call:
+            # Others show that they wait for it: its own stack says what it does instead.
+            yield from _activity(suspect)
         site = odd_call_site(scope.aligned.bundle, scope.aligned.rank_map, scope.attempt)
         if site is not None:
             yield _fact("collective.suspect_kind", "divergent", site.says, site.spans)

@@ -20,6 +20,7 @@ from firstfault.engine.hang.suspects import (
     suspects_of_sink,
 )
 from firstfault.engine.hang.wait_for import Wait, first_pending, open_ended, waits
+from firstfault.engine.wording import listed
 from firstfault.model.collective import HangSuspect, RankRecord
 from firstfault.model.event import Place
 from firstfault.model.span import SourceSpan
@@ -173,12 +174,12 @@ def _notes(
 ) -> tuple[str, ...]:
     notes = []
     if several:
-        notes.append(f"ranks {_listed(several)} have several dumps: the newest of each was used")
+        notes.append(f"of {listed(several)} there are several dumps: the newest of the last run is used")
     versions = sorted({record.version for record in dumps.values()})
     if len(versions) > 1:
         notes.append(f"the dumps are of versions {', '.join(versions)}: the ranks ran different builds of torch")
     if absent:
-        notes.append(f"no flight-recorder dump of ranks {_listed(absent)} was handed over")
+        notes.append(f"no readable flight-recorder dump of {listed(absent)} was handed over")
     elif not any(record.world for record in dumps.values()):
         notes.append("the dumps do not say how many ranks there were")
     if any(not group.completion_known for group in groups):
@@ -203,10 +204,6 @@ def _lost(group: GroupView) -> bool:
     return False
 
 
-def _listed(ranks: Sequence[int]) -> str:
-    return ", ".join(str(rank) for rank in ranks[:12]) + (f" and {len(ranks) - 12} more" if len(ranks) > 12 else "")
-
-
 def _reason(verdict: str, suspects: Sequence[HangSuspect], dumps: dict[int, RankRecord], absent: Sequence[int]) -> str:
     if suspects:
         shown = dict.fromkeys(one.says for one in suspects)
@@ -216,7 +213,7 @@ def _reason(verdict: str, suspects: Sequence[HangSuspect], dumps: dict[int, Rank
         if len(dumps) == 1:
             return "one dump shows where its rank waits, not for whom"
         return "ranks wait, and the dumps that were read do not show for whom" + (
-            f": those of ranks {_listed(absent)} are missing" if absent else ""
+            f": those of {listed(absent)} are missing" if absent else ""
         )
     return ""
 

@@ -61,16 +61,28 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def one_record_a_rank(records: Iterable[RankRecord]) -> tuple[dict[int, RankRecord], tuple[int, ...]]:
-    """The newest dump of each rank, and the ranks that had several."""
-    chosen: dict[int, RankRecord] = {}
-    several = []
+    """The newest dump of each rank of the last run, and the ranks that had several.
+
+    Dumps in one folder are of one run. Where two folders hold a dump of the same rank, the later one is taken whole: ranks of
+    two runs do not wait for each other.
+    """
+    runs: dict[tuple[int, str], list[RankRecord]] = {}
     for record in records:
-        before = chosen.get(record.rank)
-        if before is not None:
-            several.append(record.rank)
-        if before is None or _newest_ns(record) > _newest_ns(before):
-            chosen[record.rank] = record
-    return dict(sorted(chosen.items())), tuple(sorted(set(several)))
+        attempt = -1 if record.attempt is None else record.attempt
+        runs.setdefault((attempt, record.source_id.rpartition("/")[0]), []).append(record)
+    chosen: dict[int, RankRecord] = {}
+    several: set[int] = set()
+    for _, run in sorted(runs.items(), key=lambda item: (item[0][0], max(map(_newest_ns, item[1]))), reverse=True):
+        of_run: dict[int, RankRecord] = {}
+        for record in run:
+            before = of_run.get(record.rank)
+            several.update([record.rank] if before is not None else [])
+            if before is None or _newest_ns(record) > _newest_ns(before):
+                of_run[record.rank] = record
+        again = of_run.keys() & chosen.keys()
+        several |= again
+        chosen |= {} if again else of_run
+    return dict(sorted(chosen.items())), tuple(sorted(several))
 
 
 def group_views(records: dict[int, RankRecord]) -> tuple[GroupView, ...]:

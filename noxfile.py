@@ -10,7 +10,7 @@ nox.options.reuse_existing_virtualenvs = True
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, types, import layers, file lengths and the encyclopedia's own lint."""
+    """Style, types, import layers and the encyclopedia's own lint."""
     session.install("-e", ".[dev]")
     session.run("ruff", "format", "--check", "src", "tests", "bench", "noxfile.py", "hatch_build.py")
     session.run("ruff", "check", "src", "tests", "bench", "noxfile.py", "hatch_build.py")

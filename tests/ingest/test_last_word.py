@@ -47,3 +47,26 @@ def test_a_launchers_traceback_that_is_cut_names_no_fault_of_the_launcher():
         "    deepspeed_launcher(args)\n"
     )
     assert diagnose(text).entry == "killed-by-sigkill"
+
+
+def test_a_coloured_exception_of_a_notebook_is_output():
+    text = (
+        "\x1b[0;31mOutOfMemoryError\x1b[0m                          Traceback (most recent call last)\n"
+        "Cell \x1b[0;32mIn[12], line 1\x1b[0m\n\x1b[0;32m----> 1\x1b[0m trainer.train()\n\n"
+        "\x1b[0;31mOutOfMemoryError\x1b[0m: CUDA out of memory. Tried to allocate 120.00 MiB (GPU 0; 15.90 GiB total capacity; "
+        "14.91 GiB already allocated; 57.75 MiB free; 15.12 GiB reserved in total by PyTorch)\n"
+    )
+    assert (diagnose(text).entry or "").startswith("cuda-oom")
+
+
+def test_a_message_behind_a_prefix_that_nobody_knows_names_the_traceback_above_it():
+    lines = (
+        "Traceback (most recent call last):",
+        '  File "/opt/site-packages/torch/autograd/__init__.py", line 347, in backward',
+        "    _engine_run_backward(",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.64 GiB of "
+        "which 1.10 GiB is free. Including non-PyTorch memory, this process has 22.53 GiB memory in use. Of the allocated memory "
+        "21.70 GiB is allocated by PyTorch, and 380.11 MiB is reserved by PyTorch but unallocated.",
+    )
+    text = "".join(f"job-train\tRun it\t~~{number}~~ {line}\n" for number, line in enumerate(lines))
+    assert (diagnose(text).entry or "").startswith("cuda-oom")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from firstfault.engine.hang.analysis import HangAnalysis
 
 EXCEPTION_EVENT = "python.exception"
+NAMED_WITHIN_LINES = 2
+"""The source text of the last frame, then the message."""
 _NAMED_BY_PID = frozenset({"host_oom_kill", "gpu_xid", "gpu_xid_application", "gpu_xid_cleanup", "native_signal"})
 _NAMED_BY_BUS = frozenset({"gpu_xid", "gpu_xid_application", "gpu_xid_cleanup"})
 
@@ -140,12 +142,12 @@ def _placed_tracebacks(bundle: Bundle, ranks: RankMap) -> Iterator[tuple[tuple[s
             yield (report.source.id, index), msgspec.structs.replace(traceback, place=place)
 
 
-def _cut_exceptions(bundle: Bundle, events: Iterable[Event], tracebacks: dict[tuple[str, int], Traceback]) -> Iterator[Event]:
+def _cut_exceptions(bundle: Bundle, events: Sequence[Event], tracebacks: dict[tuple[str, int], Traceback]) -> Iterator[Event]:
     """An event for each traceback that was cut above its exception line: something was raised, it is unknown what."""
     known = {(event.source_id, event.traceback) for event in events}
     told = {report.source.id for report in bundle.reports if report.source.kind == "prose"}
     for (source_id, index), traceback in tracebacks.items():
-        if (source_id, index) in known or traceback.ignored:
+        if (source_id, index) in known or traceback.ignored or _is_named_below(traceback, source_id, events):
             continue
         if traceback.blocks and not any(block.type for block in traceback.blocks):
             yield Event(
@@ -160,6 +162,19 @@ def _cut_exceptions(bundle: Bundle, events: Iterable[Event], tracebacks: dict[tu
                 traceback=index,
                 quoted=source_id in told,
             )
+
+
+def _is_named_below(traceback: Traceback, source_id: str, events: Iterable[Event]) -> bool:
+    """True if a message of no traceback stands right below the frames: its line has a prefix that nobody explained."""
+    below = traceback.root.frames[-1].span.line if traceback.root.frames else traceback.root.span.line
+    return any(
+        event.source_id == source_id
+        and event.traceback is None
+        and event.role == "initiating"
+        and not event.quoted
+        and 0 < event.span.line - below <= NAMED_WITHIN_LINES
+        for event in events
+    )
 
 
 def _last_frame(block: ExceptionBlock) -> str:

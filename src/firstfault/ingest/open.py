@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import codecs
 import io
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from firstfault.ingest.handed import Handed
 from firstfault.ingest.unpack import GZIP_MAGIC, ZSTD_MAGIC, DamagedArchiveError, Readable, Unpacker, gunzip, unzstd
 from firstfault.model.bundle import Note
 from firstfault.units import format_size
+
+if TYPE_CHECKING:
+    from firstfault.ingest.envelope import EnvelopeDecoder
 
 HEAD_BYTES = 64 << 10
 MAX_RATIO = 1_000
@@ -34,7 +37,7 @@ class Opened(io.RawIOBase):
         self._file = file
         self._ended = False
         self._given_bytes = 0
-        self._decoder: codecs.IncrementalDecoder | None = None
+        self._decoder: codecs.IncrementalDecoder | EnvelopeDecoder | None = None
         self._pending = b""
         self._unpacker: Unpacker | None = None
         magic = self._take(len(ZSTD_MAGIC))
@@ -88,11 +91,22 @@ class Opened(io.RawIOBase):
         while len(raw) < HEAD_BYTES and (chunk := self._next(HEAD_BYTES - len(raw))):
             raw += chunk
         encoding = _wide_encoding(raw)
+        if encoding is None and raw.startswith(b'{"'):
+            return self._unwrapped(raw)
         if encoding is None:
             return raw
         self._decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
         self.notes.append(Note(self.path, f"is {encoding} text: byte offsets count in its UTF-8 form"))
         return self._decoder.decode(raw).removeprefix("\ufeff").encode()
+
+    def _unwrapped(self, raw: bytes) -> bytes:
+        from firstfault.ingest.envelope import EnvelopeDecoder, is_wrapped
+
+        if not is_wrapped(raw):
+            return raw
+        self._decoder = EnvelopeDecoder()
+        self.notes.append(Note(self.path, "is a log in lines of JSON: byte offsets count in the text that they hold"))
+        return self._decoder.decode(raw, final=self._ended).encode()
 
     def _decoded(self, size: int) -> bytes:
         if self._decoder is None:

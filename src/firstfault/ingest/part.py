@@ -47,8 +47,8 @@ def rows_of(data: bytes, emitted: Collection[int] = (), *, log: bool = False) ->
     start = 0
     for raw in _LINES.findall(data):
         text = raw[: 4 * MAX_CHARS].decode("utf-8", errors="replace").rstrip("\r\n")
-        # A progress bar draws over its line: what stands there is printed by a program.
-        known = log or start in emitted or "\r" in text
+        # A progress bar draws over its line, and nobody types a colour: what stands there is printed by a program.
+        known = log or start in emitted or "\r" in text or "\x1b[" in text
         rows.append(Row(start, start + len(raw), text, (border_of(text) or "log") if known else kind_of(text)))
         start += len(raw)
     return rows

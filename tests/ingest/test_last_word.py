@@ -65,8 +65,8 @@ def test_a_message_behind_a_prefix_that_nobody_knows_names_the_traceback_above_i
         '  File "/opt/site-packages/torch/autograd/__init__.py", line 347, in backward',
         "    _engine_run_backward(",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.64 GiB of "
-        "which 1.10 GiB is free. Including non-PyTorch memory, this process has 22.53 GiB memory in use. Of the allocated memory "
-        "21.70 GiB is allocated by PyTorch, and 380.11 MiB is reserved by PyTorch but unallocated.",
+        "which 1.10 GiB is free. Including non-PyTorch memory, this process has 22.53 GiB memory in use. Of the "
+        "allocated memory 21.70 GiB is allocated by PyTorch, and 380.11 MiB is reserved by PyTorch but unallocated.",
     )
     text = "".join(f"job-train\tRun it\t~~{number}~~ {line}\n" for number, line in enumerate(lines))
     assert (diagnose(text).entry or "").startswith("cuda-oom")

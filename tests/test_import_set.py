@@ -86,10 +86,12 @@ def test_a_paste_imports_nothing_heavy() -> None:
     assert not names & (NEVER | NOT_FOR_A_PASTE | NOT_WITHOUT_SETTINGS)
 
 
-def test_yaml_is_read_by_whom_it_is_handed() -> None:
-    config = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_processes: 2\n"
+@pytest.mark.parametrize(("more", "parsed"), [("fsdp_config: {}\n", False), ("gpu_ids: [0, 1]\n", True)])
+def test_yaml_is_parsed_where_lines_of_keys_are_not_all(more: str, parsed: bool) -> None:
+    config = f"compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_processes: 2\n{more}"
     names = _imported("-", stdin=f"My config:\n\n```yaml\n{config}```\n\nand it says:\n\n```\n{PASTE}```\n")
-    assert "yaml" in names
+    assert "firstfault.ingest.configs" in names
+    assert ("yaml" in names) is parsed
     assert not names & (NEVER | NOT_FOR_A_PASTE - {"yaml"})
 
 

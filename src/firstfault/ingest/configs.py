@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from firstfault.flat_yaml import Row, flat_rows
 from firstfault.ingest.context import Context
 from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.bundle import Note
@@ -67,6 +68,8 @@ def read_run_config(text: str, ctx: Context) -> tuple[Setting, ...]:
 def _read(text: str, ctx: Context, family: str, scalar: Callable[[Any], Scalar], original: str) -> Reading:
     if len(text) > MAX_CONFIG_CHARS:
         return (), (Note(ctx.source.path, f"not read: larger than {MAX_CONFIG_CHARS >> 10} KiB"),)
+    if scalar is _yaml_scalar and (flat := flat_rows(text)) is not None:
+        return _flat(flat, ctx, family, original), ()
     if _deepest(text) > MAX_BRACKETS:
         return (), (Note(ctx.source.path, "not read: nested too deeply"),)
     import yaml
@@ -103,6 +106,24 @@ def _read(text: str, ctx: Context, family: str, scalar: Callable[[Any], Scalar],
     if next(visits, None) is None:
         return tuple(settings.values()), (Note(ctx.source.path, f"only the first {MAX_VISITS} keys were read"),)
     return tuple(settings.values()), ()
+
+
+def _flat(found: list[Row], ctx: Context, family: str, original: str) -> tuple[Setting, ...]:
+    rows = original.split("\n")
+    starts = _line_starts(rows)
+    parents = {row.parent for row in found}
+    return tuple(
+        Setting(
+            family=family,
+            key=key if parent is None else f"{parent}.{key}",
+            value=None if isinstance(value, dict) else "" if isinstance(value, list) else value,
+            span=ctx.at(_line(ctx, row), ctx.source.first_offset + starts[row]),
+            text=rows[row].rstrip("\r")[:MAX_VALUE_CHARS],
+            source_id=ctx.source_id,
+        )
+        for parent, key, value, row in found
+        if parent is not None or key not in parents
+    )
 
 
 def _deepest(text: str) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from firstfault.flat_yaml import Row, flat_rows
 from firstfault.launch.accelerate_names import (
     DEFAULTS,
     ENVIRONMENTS,
@@ -188,6 +189,8 @@ class _Text(io.StringIO):
 
 def _yaml(text: str, path: str) -> tuple[Any, dict[tuple[object, ...], int]]:
     """The content as `yaml.safe_load` gives it, and the line of each key at the top and one level below."""
+    if (rows := flat_rows(text)) is not None:
+        return _nested(rows), {(row.key,) if row.parent is None else (row.parent, row.key): row.number + 1 for row in rows}
     import yaml
 
     stream = _Text(text)
@@ -202,6 +205,13 @@ def _yaml(text: str, path: str) -> tuple[Any, dict[tuple[object, ...], int]]:
         return loader.construct_document(node), _lines(node)
     finally:
         loader.dispose()
+
+
+def _nested(rows: list[Row]) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    for row in rows:
+        (content if row.parent is None else content[row.parent])[row.key] = row.value
+    return content
 
 
 def _lines(node: yaml.Node) -> dict[tuple[object, ...], int]:

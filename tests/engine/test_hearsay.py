@@ -21,3 +21,13 @@ def test_what_is_repeated_counts_for_nothing_where_output_is_shown():
 
 def test_words_without_an_exception_accuse_nobody():
     assert diagnose("Yesterday it was killed by the out of memory killer, I think. What can I do?\n").entry is None
+
+
+def test_an_answer_without_a_question_is_no_dead_end():
+    text = (
+        "RuntimeError: Expected to mark a variable ready only once. This error is caused by one of the following reasons: "
+        "1) Use of a module parameter outside the `forward` function.\n"
+        "Parameter at index 127 has been marked as ready twice."
+    )
+    found = diagnose(f"With checkpointing in DDP I get this, without it works fine:\n\n{text}\n\nWhat is wrong?\n")
+    assert (found.entry, found.verdict) == ("ddp-marked-ready-twice", "likely")

@@ -14,7 +14,7 @@ from firstfault.engine.handed_over import shows_run
 from firstfault.engine.hearsay import as_hearsay, doubted, taken_at_word
 from firstfault.engine.live_votes import live_suspicion, with_records
 from firstfault.engine.lookup import Known
-from firstfault.engine.match import walk
+from firstfault.engine.match import walk, without_question
 from firstfault.engine.missing import missing_facts
 from firstfault.engine.prescribe import prescribe
 
@@ -58,6 +58,7 @@ def examine(bundle: Bundle, pack: Pack, answers: Mapping[str, str] = _NO_ANSWERS
     first = attribution.initiating[0].span.source if attribution.initiating else None
     blanks = Blanks(known, bundle, first, attribution.suspects)
     missing = missing_facts(walked, known, pack, blanks)
+    walked = without_question(walked) if not missing else walked
     finding = walked.finding
     fixes, verifications = prescribe(finding.entry, known, bundle, pack, blanks) if finding else ((), ())
     diagnosis = Composer(aligned, attribution, known, walked, pack).compose(missing, fixes, verifications)

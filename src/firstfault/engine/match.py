@@ -312,6 +312,13 @@ def _finished(
     )
 
 
+def without_question(walked: Walk) -> Walk:
+    """The same for an answer that leaves nothing to ask: what was reached is likely if no other entry's requirements hold."""
+    rivals = any(one is not walked.finding and one.requires is True for one in walked.open)
+    lone = walked.finding is not None and not walked.only_collateral and not rivals
+    return msgspec.structs.replace(walked, verdict="likely") if lone and walked.verdict == "undetermined" else walked
+
+
 def _establishes(finding: Candidate, siblings: Sequence[Candidate], attribution: Attribution) -> bool:
     """True if nothing speaks against it, nothing as close is open, and the initiating event itself is not in doubt."""
     if finding.against or attribution.independent or any(event.alone for event in attribution.initiating):

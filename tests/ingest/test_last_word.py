@@ -49,6 +49,24 @@ def test_a_launchers_traceback_that_is_cut_names_no_fault_of_the_launcher():
     assert diagnose(text).entry == "killed-by-sigkill"
 
 
+def test_what_an_exception_asks_of_its_reader_is_no_sentence_of_a_post():
+    line = (
+        "ValueError: The config file at default_config.yaml had unknown keys (['fsdp_foo']), please try upgrading your "
+        "`accelerate` version or fix (and potentially remove) these keys from your config file."
+    )
+    assert diagnose(f"accelerate says\n{line}\n").entry == "launcher-config-unknown-keys"
+
+
+def test_the_label_of_a_host_is_no_key():
+    lines = (
+        "[rank9]: torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:219, remote "
+        "process exited or there was a network error, NCCL version 2.20.5",
+        "[rank9]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.",
+        "[rank9]: Last error:",
+    )
+    assert diagnose("".join(f"node-2: {line}\n" for line in lines)).entry is not None
+
+
 def test_a_coloured_exception_of_a_notebook_is_output():
     text = (
         "\x1b[0;31mOutOfMemoryError\x1b[0m                          Traceback (most recent call last)\n"

@@ -246,6 +246,8 @@ def _lead(children: Sequence[Candidate], path: Sequence[Candidate], known: Known
     if first is None or first.score < REQUIRES_SCORE:
         return None
     bare = scores[first.entry.id] - first.score + first.support == 0
+    # What only this cause prints is no bare lead, also where it was told and so decides nothing.
+    bare = bare and not any(condition.decisive for condition in first.for_)
     # A setting that fits stands beside a bare lead, but not beside evidence.
     rivals = [child for child in ranked if child is not first and (bare or _about_the_failure(child, pack))]
     if any(scores[first.entry.id] - scores[rival.entry.id] < CLEAR_LEAD for rival in rivals):

@@ -59,6 +59,8 @@ _COMMAND = lazy_pattern(
 )
 # Words of a sentence behind the command, outside quotes: `python train.py it needs about 20 GB and runs`.
 _GOES_ON = lazy_pattern(r"[^\"'#]*\s(?:it|and|the|is|was|when|but|that|which|I|we)\s+[A-Za-z']+\s+[A-Za-z']+")
+# `node-2: [rank9]: ...` is no key: the label of a host before what a rank printed.
+_LABELLED = lazy_pattern(r"[\w.-]{1,60}: (?:\[rank\d|Traceback \(most recent|(?:\w+\.)*[A-Z]\w*(?:Error|Exception): )")
 _KEY = lazy_pattern(r"\s*(?:- )?[A-Za-z_][\w.-]{0,60}:(?:[ \t]+\S.*|\s*)$")
 _EXCEPTION = lazy_pattern(
     r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Failed|Failure|Timeout|Iteration)(?::(?:\s|$)|\s*$)"
@@ -174,7 +176,7 @@ def is_command(text: str) -> bool:
 
 def is_key(text: str) -> bool:
     """True for `key: value` as YAML writes it."""
-    return _KEY.match(text) is not None
+    return _KEY.match(text) is not None and not _LABELLED.match(text)
 
 
 def is_log(text: str) -> bool:

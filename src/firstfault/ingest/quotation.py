@@ -78,7 +78,8 @@ def is_marked(hit: Hit) -> bool:
         return False
     if _OPENED.search(before) or (not start and _MARKED.match(before)):
         return True
-    return not start and (is_prose(before + "x.") and addresses_somebody(hit.text))
+    # A line that begins with the name of an exception is one: what it asks of its reader (`please try`) is the library's.
+    return not start and not _RAISES.match(hit.text) and is_prose(before + "x.") and addresses_somebody(hit.text)
 
 
 def alone_of(hits: Iterable[Hit], lines: Sequence[Line], *, spoken: bool) -> frozenset[int]:

@@ -67,6 +67,16 @@ def test_the_label_of_a_host_is_no_key():
     assert diagnose("".join(f"node-2: {line}\n" for line in lines)).entry is not None
 
 
+def test_the_end_of_a_description_of_a_pod_is_enough():
+    text = (
+        "Status:           Failed\nReason:           Evicted\n"
+        "Message:          The node was low on resource: memory. Container trainer was using 60342108Ki, request is 8Gi.\n"
+        "Events:\n  Type     Reason   Age   From     Message\n"
+        "  Warning  Evicted  12m   kubelet  The node was low on resource: memory.\n"
+    )
+    assert diagnose(text).entry == "pod-evicted"
+
+
 def test_a_coloured_exception_of_a_notebook_is_output():
     text = (
         "\x1b[0;31mOutOfMemoryError\x1b[0m                          Traceback (most recent call last)\n"

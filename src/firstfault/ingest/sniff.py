@@ -48,8 +48,9 @@ _SLURM_ROW = lazy_pattern(
 _SLURM_HEAD = lazy_pattern(r"\s*JobID(?:Raw)?[ |].*State|JobId=\d+ (?:JobName|ArrayJobId)=", needs="Job")
 _KUBERNETES = lazy_pattern(
     r'\s*"containerStatuses"\s*:|\s*containerStatuses:|(?:NAMESPACE +)?LAST SEEN +TYPE +REASON'
-    r"|\s*(?:Last )?State: +(?:Terminated|Waiting)\b",
-    needs=("containerStatuses", "LAST SEEN", "State: "),
+    r"|\s*(?:Last )?State: +(?:Terminated|Waiting)\b|\s*Reason: {2,}(?:Evicted|OOMKilled)\s*$"
+    r"|\s*Type +Reason +Age +From +Message\s*$",
+    needs=("containerStatuses", "LAST SEEN", "State: ", "Reason"),
 )
 _KUBERNETES_OBJECT = lazy_pattern(r'"kind"\s*:\s*"(?:Pod|PodList|Event|EventList)"')
 _DESCRIBE_NAME = lazy_pattern(r"Name: +\S", needs="Name: ")

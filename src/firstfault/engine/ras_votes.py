@@ -48,7 +48,8 @@ class RasVote(msgspec.Struct, frozen=True, kw_only=True):
         who = "rank " + ", ".join(map(str, self.ranks[:8])) if self.ranks else "a process"
         if self.dead:
             return f"NCCL's RAS service no longer reaches {who}"
-        return f"{who} had launched {self.count} {self.op} operations in both answers of RAS, the {self.ahead} that lead {self.others}"
+        launched = f"{who} had launched {self.count} {self.op} operations in both answers of RAS"
+        return f"{launched}, the {self.ahead} that lead {self.others}"
 
 
 def vote_of_ras(bundle: Bundle, ranks: RankMap) -> RasVote | None:

@@ -178,3 +178,13 @@ def test_the_file_at_which_a_launch_stops_gets_its_change(capsys: pytest.Capture
     (tmp_path / "c.yaml").write_text(CONFIG + "gpu_ids: 0\n")
     assert run(["plan", "--gpus", "4", "--patch", "--", "accelerate", "launch", "--config_file", "c.yaml", "train.py"]) == 1
     assert "-gpu_ids: 0\n+gpu_ids: '0'\n" in capsys.readouterr().out
+
+
+def test_the_gpus_may_be_those_of_a_listing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    rows = [f"GPU {number}: NVIDIA L4 (UUID: GPU-0000000{number}-0000-0000)" for number in range(2)]
+    (tmp_path / "smi.txt").write_text("\n".join(rows) + "\n")
+    assert run(["plan", "--gpus", "smi.txt", "--format", "json", "--", "torchrun", "--nproc_per_node", "gpu", "train.py"]) == 0
+    assert json.loads(capsys.readouterr().out)["nproc_per_node"] == 2
+    (tmp_path / "smi.txt").write_text("no listing\n")
+    assert run(["plan", "--gpus", "smi.txt", "--", "torchrun", "train.py"]) == 2
+    assert run(["plan", "--gpus", "none.txt", "--", "torchrun", "train.py"]) == 2

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from firstfault.cli.commands import COMMANDS
+from firstfault.cli.gpu_count import GpuCount
 from firstfault.cli.look import look_options
 from firstfault.cli.screen import Color, Screen, find_screen, write
 
@@ -14,12 +15,10 @@ if TYPE_CHECKING:
     from firstfault.launch.request import Machine, Request
     from firstfault.model.plan import Plan
 
-MAX_GPUS = 1_024
-
 
 @click.command(short_help=COMMANDS["plan"], context_settings={"allow_interspersed_args": False}, options_metavar="[OPTIONS] --")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND... | FILE", required=True)
-@click.option("--gpus", type=click.IntRange(0, MAX_GPUS), metavar="N", help="GPUs of the machine; else nvidia-smi is asked.")
+@click.option("--gpus", type=GpuCount(), metavar="N|FILE", help="GPUs, or what nvidia-smi printed; else nvidia-smi is asked.")
 @click.option("--versions", metavar="NAME=VERSION,...", help="Such as accelerate=1.15.0,torch=2.13.0.")
 @click.option("--python", metavar="INTERPRETER", help="The interpreter of the run, asked for its versions.")
 @click.option("--expect", metavar="TEXT", help='What must come out, such as "4 processes on 1 GPU each, DDP, batch 32".')

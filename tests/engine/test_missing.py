@@ -103,5 +103,7 @@ def test_late_rank_that_lived_is_asked_what_it_was_doing():
     assert ask(pack, fault_class="collective_timeout")[0].fact == "fault.rank_has_log"
     late = told("collective.suspect_alive", True)
     assert ask(pack, late, fault_class="collective_timeout")[0].fact == "collective.suspect_activity"
-    known = ask(pack, late, told("collective.suspect_activity", "train"), fault_class="collective_timeout")
+    known = ask(pack, late, told("collective.suspect_activity", "save"), fault_class="collective_timeout")
     assert known[0].fact == "fault.rank_has_log"
+    training = ask(pack, late, told("collective.suspect_activity", "train"), fault_class="collective_timeout")
+    assert training[0].fact == "collective.suspect_activity"

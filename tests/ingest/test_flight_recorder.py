@@ -159,3 +159,9 @@ def test_what_is_no_dump_is_not_taken_for_one() -> None:
     assert not is_dump(b'{"rank": 0, "step": 4}')
     assert not is_dump(b"\x80\x02}q\0(X\x05\0\0\0modelq\x01K\x01u.")
     assert is_dump(b'{"comm_lib_version":"","entries":[{"collective_seq_id":1}]}')
+
+
+def test_the_nameless_group_of_gloo_is_the_default_one(tmp_path: Path) -> None:
+    dump = Run(8, 20).dump(3)
+    dump["pg_config"] = {"": {"name": "", "desc": "", "ranks": "[0, 1, 2, 3, 4, 5, 6, 7]"}}
+    assert _record(tmp_path, dump).world == tuple(range(8))

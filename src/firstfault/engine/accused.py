@@ -60,7 +60,8 @@ def sites_of(suspect: HangSuspect) -> list[Shown]:
     found = []
     done, late = suspect.reached, suspect.not_reached
     if done is not None and (frame := _own(done.frames)) is not None and done.span is not None:
-        text = f"The last call that rank {suspect.rank} completed there, {_call(done)}, stands at {_where(frame)}"
+        did = "completed" if done.state == "completed" else "made"
+        text = f"The last call that rank {suspect.rank} {did} there, {_call(done)}, stands at {_where(frame)}"
         found.append(Shown(text, (done.span,)))
     if late is not None and (frame := _own(late.frames)) is not None and late.span is not None:
         said = {

@@ -33,7 +33,8 @@ def timeline(aligned: Aligned, attribution: Attribution, book: EvidenceBook, cau
 def _marks(aligned: Aligned, attribution: Attribution, book: EvidenceBook, causal: CausalTable) -> Iterator[TimelineEntry]:
     kinds = {report.source.id: report.source.kind for report in aligned.bundle.reports}
     for event in attribution.initiating:
-        if attribution.suspects and seen_waiting(event):
+        analysed = aligned.hang is not None and event.place.rank is not None and event.place.rank not in attribution.suspects
+        if attribution.suspects and (analysed or seen_waiting(event)):
             # Of those that wait none was first: the one for which they wait is known.
             yield _mark("collateral", event, book, causal)
             continue

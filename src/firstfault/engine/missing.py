@@ -157,9 +157,9 @@ def _without(pack: Pack, known: Known) -> tuple[str, ...]:
 
 
 def _is_settled(name: str, known: Known) -> bool:
-    """True if the fact is known and a further log would not change it."""
+    """True if the fact is known and a further log would not change it; that a late rank was training is no reason."""
     value = known.value(name)
-    return value is not None and value is not False and value not in (0, "none")
+    return value is not None and value is not False and value not in (0, "none", "train")
 
 
 def _separates(spec: FactSpec, deciding: dict[str, dict[str, None]], walk: Walk) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ _MEMBERS = lazy_pattern(r"\s*\[\s*(?:\d{1,7}(?:\s*,\s*\d{1,7})*)?\s*\]\s*")
 # No collective: -1, the same in 32 bits without a sign, what old versions print for an unset counter.
 _UNSET = frozenset({-1, 2**32 - 1, 2**64 - 1, 3452013982})
 _COUNTERS = ("last_enqueued_collective", "last_started_collective", "last_completed_collective")
+_DEFAULT = "0"
 _WITHOUT_COMPLETION = frozenset({"gloo"})
 
 
@@ -57,11 +58,14 @@ def record_of(dump: Mapping[str, Any], rank: int, span: SourceSpan, place: Place
         if number < MAX_GROUPS and isinstance(group, dict) and name != "":
             keys[str(name)] = _key(str(name), members_of(group))
             descriptions[str(name)] = str(group.get("desc", ""))[:200]
+    if isinstance(config, dict) and _DEFAULT not in keys and (members := members_of(config.get(""))):
+        # gloo's default group has no name of its own there; its calls say 0.
+        keys[_DEFAULT] = _key(_DEFAULT, members)
     entries = dump.get("entries")
     calls = Calls(rank, keys, span, entries if isinstance(entries, list) else ())
     descriptions = {**calls.descriptions, **{name: text for name, text in descriptions.items() if text}}
     groups = tuple(_statuses(dump, calls, descriptions, span))
-    default = next((key for name, key in keys.items() if name == "0" or descriptions.get(name) == "default_pg"), None)
+    default = next((key for name, key in keys.items() if name == _DEFAULT or descriptions.get(name) == "default_pg"), None)
     notes = []
     if calls.unusable:
         notes.append(f"{calls.unusable} entries of the dump are damaged: left out")

@@ -91,7 +91,8 @@ def _suspects(found: HangAnalysis, status: dict[SourceSpan, GroupStatus]) -> Ite
 
 def _call(call: CollectiveCall, suspect: HangSuspect) -> Event:
     span = call.span or suspect.evidence[0]
-    state = f", {call.state}" if call.state != "unknown" else ""
+    # What is not over here may be over for a backend that does not record it.
+    state = ", completed" if call.state == "completed" else ""
     return Event(
         name=STATUS_EVENT,
         signal="",

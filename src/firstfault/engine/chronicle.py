@@ -32,17 +32,20 @@ def timeline(aligned: Aligned, attribution: Attribution, book: EvidenceBook, cau
 
 def _marks(aligned: Aligned, attribution: Attribution, book: EvidenceBook, causal: CausalTable) -> Iterator[TimelineEntry]:
     kinds = {report.source.id: report.source.kind for report in aligned.bundle.reports}
+    followed = {(one.event.place.rank, one.event.fault_class) for one in attribution.collateral}
     for event in attribution.initiating:
         analysed = aligned.hang is not None and event.place.rank is not None and event.place.rank not in attribution.suspects
         if attribution.suspects and (analysed or seen_waiting(event)):
             # Of those that wait none was first: the one for which they wait is known.
-            yield _mark("collateral", event, book, causal)
+            if (event.place.rank, event.fault_class) not in followed:
+                yield _mark("collateral", event, book, causal)
             continue
         yield _mark(_SOURCE_KINDS.get(kinds.get(event.source_id, ""), "initiating"), event, book, causal)
+    ranks = _ranks_of_sources(aligned)
     for sample in latest(aligned.progress):
         if sample.last_span is not None:
             yield TimelineEntry(
-                rank=sample.rank,
+                rank=ranks.get(sample.last_span.source) if sample.rank is None else sample.rank,
                 time=sample.last_time.text or None if sample.last_time else None,
                 kind="progress",
                 text=_short(sample.last_text),
@@ -67,6 +70,12 @@ def _marks(aligned: Aligned, attribution: Attribution, book: EvidenceBook, causa
                 text=_short(exit_.text),
                 evidence=_cited(exit_.span, book),
             )
+
+
+def _ranks_of_sources(aligned: Aligned) -> dict[str, int | None]:
+    """The rank whose output a source is, by its path."""
+    complete, place = aligned.rank_map.complete, aligned.rank_map.source_place
+    return {report.source.path: complete(place(report)).rank for report in aligned.bundle.reports if report.progress}
 
 
 def _mark(kind: Kind, event: Event, book: EvidenceBook, causal: CausalTable) -> TimelineEntry:

@@ -75,9 +75,9 @@ class _Page:
         return _section(
             "timeline",
             "Timeline",
-            f'<div class="scroll" tabindex="0" role="region" aria-label="Timeline, drawn">{svg.draw(lanes)}</div>{hidden}'
-            f"<details><summary>the same as a table</summary><div class='scroll'><table><thead><tr>{head}</tr></thead>"
-            f"<tbody>{rows}</tbody></table></div></details>",
+            f'<div class="scroll drawn" tabindex="0" role="region" aria-label="Timeline, drawn">{svg.draw(lanes)}</div>{hidden}'
+            "<details class='lanes'><summary>the same as a table</summary><div class='scroll'><table>"
+            f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></details>",
         )
 
     def candidates(self) -> str:

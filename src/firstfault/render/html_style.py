@@ -90,6 +90,11 @@ footer { margin-top: 44px; padding-bottom: 44px; } footer p { border-top: 1px so
   h1 { font-size: 23px; } dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: 8px; }
   .evidence tr { display: block; border-top: 1px solid var(--line); padding: 8px 0; }
   .evidence th, .evidence td { display: block; border: 0; padding: 0; text-align: left; } .evidence thead { display: none; }
+  .lanes tr { display: block; border-top: 1px solid var(--line); padding: 8px 0; } .lanes thead { display: none; }
+  .lanes th, .lanes td { display: block; border: 0; padding: 0; } .lanes td:empty { display: none; }
+  @supports selector(::details-content) {
+    .drawn, .lanes summary { display: none; } .lanes::details-content { content-visibility: visible; block-size: auto; }
+  }
 }
 @media print {
   :root { color-scheme: light; --page: #fff; --card: #fff; --code: #f5f5f5; }

@@ -11,7 +11,9 @@ from firstfault.knowledge.pack import load_pack
 from firstfault.trial.case_folder import new_case
 from firstfault.trial.label import read_cases
 
-CASES = sorted(folder.parent for folder in (Path(__file__).parents[2] / "cases").glob("*/expected.yaml"))
+ALL_CASES = sorted(folder.parent for folder in (Path(__file__).parents[2] / "cases").glob("*/expected.yaml"))
+BINARY = [case for case in ALL_CASES if any(b"\0" in path.read_bytes() for path in case.rglob("*") if path.is_file())]
+CASES = [case for case in ALL_CASES if case not in BINARY]
 
 
 def test_a_case_is_redacted_and_reads_back(tmp_path):
@@ -43,3 +45,12 @@ def test_the_answer_stays_once_redacted(case, tmp_path):
     before, after = (investigate(gather([path], pack), pack) for path in (case / "input", made.folder / "input"))
     assert (before.verdict, before.entry) == (after.verdict, after.entry)
     assert (before.initiating and before.initiating.rank) == (after.initiating and after.initiating.rank)
+
+
+@pytest.mark.parametrize("case", BINARY, ids=lambda folder: folder.name)
+def test_what_cannot_be_masked_stays_out_and_is_named(case, tmp_path):
+    made = new_case([case / "input"], load_pack(), folder=tmp_path / "c", expected=None, rank=None)
+    dumps = [path.name for path in case.rglob("*") if path.is_file() and b"\0" in path.read_bytes()]
+    assert dumps
+    assert all(any(f"{name}: is no text" in said for said in made.left_out) for name in dumps)
+    assert not any(b"\0" in path.read_bytes() for path in made.files)

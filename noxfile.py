@@ -44,6 +44,13 @@ def launch(session: nox.Session) -> None:
 
 
 @nox.session
+def console(session: nox.Session) -> None:
+    """The console with everything it meets: SQLite, PostgreSQL, Chromium."""
+    session.install("-e", ".[test,server]", "playwright>=1.45")
+    session.run("pytest", "tests/server", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Throughput and memory against the named yardsticks (figures decide nothing); then answers on damaged logs."""
     session.install("-e", ".")

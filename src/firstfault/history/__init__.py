@@ -1,0 +1,1 @@
+"""What came back: when two answers are about the same failure."""

@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import corpus
 
 from firstfault.ingest.prefix import rank_key
+from firstfault.knowledge.pack import load_pack
 from firstfault.knowledge.schema import Signal
-from firstfault.knowledge.signal import load_signals
 from firstfault.scan import literal_window
 from firstfault.scan.scanner import Scanner
 
@@ -34,7 +34,6 @@ MIN_LITERALS = 250
 RANKS = 8
 RATIO_TARGET = 1.8
 RSS_TARGET_MB = 80
-_SIGNALS = Path(__file__).parents[1] / "signals"
 
 _SUBJECTS = (
     "collective",
@@ -82,7 +81,7 @@ def main() -> int:
 
 def bench_signals(seed: int) -> list[Signal]:
     """The signals of this checkout, filled up with invented ones to as many literals as a grown pack has."""
-    signals = [signal for path in sorted(_SIGNALS.glob("*.toml")) for signal in load_signals(path)]
+    signals = list(load_pack().signals)
     literals = {signal.literal for signal in signals}
     texts = [f"{subject} {fault} {thing}" for subject in _SUBJECTS for fault in _FAULTS for thing in _OBJECTS]
     random.Random(seed).shuffle(texts)

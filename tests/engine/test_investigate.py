@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,6 +16,7 @@ from firstfault.knowledge.pack import load_pack
 from firstfault.model.diagnosis import MAX_EVIDENCE
 
 PACK = load_pack()
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SITE = "/opt/venv/lib/python3.11/site-packages"
 HEAD = "***** Running training *****\n  Gradient Accumulation steps = 1\n  0%|          | 0/100 [00:00<?, ?it/s]\n"
 OOM = (
@@ -153,3 +155,9 @@ def test_fix_is_a_diff_of_the_users_own_file(tmp_path):
 
 def test_answer_is_the_same_every_time():
     assert as_json(ask(OPTIMIZER)) | {"elapsed_s": 0} == as_json(ask(OPTIMIZER)) | {"elapsed_s": 0}
+
+
+def test_a_requirement_that_is_not_met_is_not_told_as_if_it_were():
+    found = investigate(gather([EXAMPLES / "killed-worker"], PACK), PACK)
+    told = [text for item in found.alternatives if item.verdict == "ruled_out" for text in item.against]
+    assert any(text.startswith('this does not hold: "') for text in told), told

@@ -45,3 +45,10 @@ def test_what_is_denied_is_not_told(tmp_path: Path, words: str) -> None:
 def test_a_run_that_came_to_its_end_did_not_hang(tmp_path: Path) -> None:
     log = STEPS + "Training completed. Do not forget to share your model on huggingface.co/models =)\n"
     assert _diagnose(tmp_path, "For minutes I thought it was stuck.\n", log).verdict == "no_failure"
+
+
+def test_the_words_stand_among_the_evidence(tmp_path: Path) -> None:
+    words = "My training hangs after a while, GPUs are busy and nothing is printed any more."
+    found = _diagnose(tmp_path, words + "\n")
+    assert words in [item.text for item in found.evidence]
+    assert all(item.text for item in found.evidence)

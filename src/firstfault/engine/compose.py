@@ -320,7 +320,7 @@ class Composer:
             # A sentence with a number of this run would claim the number.
             said = "" if "{" in condition.says else self._say(condition)
             if said and parse(condition.if_).evaluate(self._known) is False:
-                yield f"not so here: {said[:1].lower() if said[1:2].islower() else said[:1]}{said[1:]}"
+                yield f'this does not hold: "{said.rstrip(".")}"'
 
     def _facts(self) -> dict[str, Any]:
         return {

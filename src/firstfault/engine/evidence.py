@@ -27,6 +27,9 @@ class EvidenceBook:
         self._limit = limit
         self._texts = _texts(aligned)
         self._kept = [report for report in aligned.bundle.reports if report.text is not None]
+        self._cited = {
+            (report.source.path, line): text for report in aligned.bundle.reports for line, text in report.cited.items()
+        }
         self._entries: dict[tuple[str, int, str], Evidence] = {}
 
     def cite(self, spans: Iterable[SourceSpan]) -> tuple[str, ...]:
@@ -62,13 +65,13 @@ class EvidenceBook:
         return made.id
 
     def _line_of_text(self, span: SourceSpan) -> str:
-        """The line in a source whose whole text was kept."""
+        """The line in a source whose whole text was kept, or to which a fact points."""
         for report in self._kept:
             index = span.line - report.source.first_line
             if report.source.path == span.source and report.text is not None and 0 <= index < report.source.lines:
                 lines = report.text.split("\n", index + 1)
                 return lines[index].rstrip("\r") if index < len(lines) else ""
-        return ""
+        return self._cited.get((span.source, span.line), "")
 
 
 def _texts(aligned: Aligned) -> dict[tuple[str, int, str], _Seen]:

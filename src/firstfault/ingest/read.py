@@ -38,6 +38,8 @@ from firstfault.scan.scanner import Scanner
 
 KEPT_TEXT_BYTES = 64 << 10
 """A configuration or command up to this size is kept as text, so that a fix can edit it."""
+MAX_CITED = 3
+"""Of the places that show a fact, so many are cited."""
 _STARTS_INSIDE = lazy_pattern(rb"\s*(?:\[rank\d+\]: +)?(?:File \"[^\"\n]+\", line \d|\.\.\.|\xe2\x80\xa6|\[\.\.\.)")
 _SHOWS_TAIL = lazy_pattern(rb"(?:^|[|;&$] *)tail\b", needs=b"tail")
 _QUIET_KINDS = frozenset({"environment", "nvidia_smi"})
@@ -192,6 +194,8 @@ class _Input:
         events, facts = events_of(allowed, reading, self._pack.causal)
         samples = [sample for sample in self._scan.progress if _is_in(sample, part)] if part.kind in ("log", "unknown") else []
         progress = progress_of(samples, reading)
+        told = told_facts(lines, ctx) if part.kind == "prose" else ()
+        stated = (*_as_told(structure.facts, part, doubtful), *facts, *told)
         ranks = {line.place.rank for line in lines} | {event.place.rank for event in events} | {one.rank for one in progress}
         return SourceReport(
             source=ctx.source,
@@ -202,11 +206,8 @@ class _Input:
             settings=structure.settings,
             stacks=structure.stacks,
             ras=structure.ras,
-            facts=(
-                *_as_told(structure.facts, part, doubtful),
-                *facts,
-                *(told_facts(lines, ctx) if part.kind == "prose" else ()),
-            ),
+            facts=stated,
+            cited=_cited(stated, lines),
             ends=ends_of(lines, events, structure.tracebacks) if part.kind in ("log", "unknown") else (),
             ranks=tuple(sorted(rank for rank in ranks if rank is not None)),
             covers=self._coverage(lines, ctx, part),
@@ -337,6 +338,12 @@ def _as_told(facts: Sequence[Fact], part: Part, doubtful: Collection[int]) -> li
         return part.kind == "prose" or (bool(fact.spans) and all(span.line in doubtful for span in fact.spans))
 
     return [replace(fact, basis="told") if is_told(fact) else fact for fact in facts]
+
+
+def _cited(facts: Sequence[Fact], lines: Sequence[Line]) -> dict[int, str]:
+    """The lines to which the facts point, by number: what is shown as their evidence."""
+    numbers = {span.line for fact in facts for span in fact.spans[:MAX_CITED]}
+    return {line.number: line.raw for line in lines if line.number in numbers} if numbers else {}
 
 
 def _is_in(sample: ProgressSample, part: Part) -> bool:

@@ -89,7 +89,7 @@ def _lint_place(entry: Entry, pack: Pack, top: str) -> Iterator[LintIssue]:
         yield LintIssue(top, "`also_under` names the entry itself or the parent that `refines` gives")
     for other in entry.related:
         if other not in pack.entries:
-            yield LintIssue(top, f"`related` names `{other}`, which is no entry yet", "warning")
+            yield LintIssue(top, f"`related` names `{other}`, which is no entry")
     if not entry.requires and not entry.plan:
         yield LintIssue(top, "without `[[requires]]` or `[[plan]]` nothing opens the entry")
 

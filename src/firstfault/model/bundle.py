@@ -90,7 +90,8 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
 
     `text` is kept for small configs and commands only (a fix edits them); `ranks` are the global ranks whose lines stand in it.
     `covers` is set for a kernel log whose silence means something. `records` say how far ranks are in their collectives,
-    `stacks` what processes were doing, `ras` what NCCL's RAS service answered.
+    `stacks` what processes were doing, `ras` what NCCL's RAS service answered. `cited` are the lines, by number, that its facts
+    point at.
     """
 
     source: Source
@@ -108,6 +109,7 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[RankRecord, ...] = ()
     stacks: tuple[ProcessStack, ...] = ()
     ras: tuple[RasQuery, ...] = ()
+    cited: dict[int, str] = {}
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from firstfault.engine.align import Aligned
 from firstfault.engine.classes import Fault
 from firstfault.engine.clocks import Clocks
 from firstfault.engine.endings import signal_of
-from firstfault.engine.reruns import earlier_runs
+from firstfault.engine.reruns import earlier_runs, last_ends
 from firstfault.engine.series import announced_totals, latest, training_series
 from firstfault.model.event import Event, Place, ProcessExit, Progress
 
@@ -41,6 +41,7 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fau
     """Faults after which the same rank went on, or its source shows a normal end.
 
     What stands above a new launch at a shell prompt belongs to an earlier run: the last one is the one that is asked about.
+    So does what stands above the last end of a job in a file to which several jobs appended.
     A stop from outside is also over when the job is started again below it and trains (a requeued job that appends to its log).
     A traceback is followed by progress also when a buffered stdout is written out at exit: then only a normal end, a later
     time or a further failure after that progress shows that the run survived.
@@ -49,10 +50,12 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fau
     training = training_series(aligned.progress, announced_totals(aligned.events))
     progress = {report.source.id: report.progress for report in aligned.bundle.reports}
     fresh = [event for event in aligned.events if event.name in _STARTS and _goes_on(event, progress.get(event.source_id, ()))]
-    earlier = earlier_runs(aligned.bundle)
+    earlier, appended = earlier_runs(aligned.bundle), last_ends(aligned.bundle)
     survived = _survived_attempts(faults, aligned, finishes)
     ended = [
-        found for found in aligned.exits if found.source_id not in earlier and not _is_before(found.place.attempt, survived)
+        found
+        for found in aligned.exits
+        if not (found.source_id in earlier or _is_above(found, appended) or _is_before(found.place.attempt, survived))
     ]
     failing = any(_is_bad(found) and not _is_past(found, finishes, fresh) for found in ended)
     last_own: dict[tuple[str, int | None], int] = {}
@@ -67,7 +70,7 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fau
         event = fault.event
         over = (*(() if failing else finishes), *(fresh if fault.fault_class in _ENDS_LATER else ()))
         left_after_work = event.captures.get("inferred") and any(end.span.offset < event.span.offset for end in finishes)
-        before = event.source_id in earlier or _is_before(event.place.attempt, survived)
+        before = event.source_id in earlier or _is_above(event, appended) or _is_before(event.place.attempt, survived)
         if left_after_work or before or any(_follows(later, event) for later in over):
             out.add(fault)
         elif not fault.is_exit and not fault.kernel:
@@ -94,6 +97,10 @@ def _survived_attempts(faults: Sequence[Fault], aligned: Aligned, finishes: Sequ
 
 def _is_before(attempt: int | None, survived: int | None) -> bool:
     return attempt is not None and survived is not None and attempt < survived
+
+
+def _is_above(seen: Event | ProcessExit, ends: Mapping[str, int]) -> bool:
+    return seen.span.offset <= ends.get(seen.source_id, -1)
 
 
 def _is_bad(found: ProcessExit) -> bool:

@@ -1,14 +1,57 @@
-"""Which parts of a terminal's text belong to an earlier run: the same launch typed at a prompt below them began a new one."""
+"""Which parts of a text belong to an earlier run.
+
+At a prompt, the same launch typed below them began a new one; a job that appends to its file goes on below its last end.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 from firstfault.ingest.linekind import prompt_command
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.bundle import Bundle, SourceReport
+from firstfault.model.event import Event
 
 Launch = tuple[object, object]
 """Launcher and script. Another launcher for the same script is no repetition: people compare what works with what does not."""
+
+_JOB = lazy_pattern(r"\*\*\* (?:JOB|STEP) (\d+)")
+MIN_LATER_LINES = 2
+
+
+def last_ends(bundle: Bundle) -> Mapping[str, int]:
+    """By source id: the offset of the last end of a job that a later run follows in the same file.
+
+    The counter of steps falls back behind it, or a job with another number ends further down; in a file where that is so,
+    progress behind an end shows a later run too.
+    """
+    found = {report.source.id: _last_end(report) for report in bundle.reports}
+    return {source_id: offset for source_id, offset in found.items() if offset is not None}
+
+
+def _last_end(report: SourceReport) -> int | None:
+    ends = sorted(
+        (event for event in report.events if event.fault_class == "scheduler_stop" and not event.quoted),
+        key=lambda event: event.span.offset,
+    )
+    if not ends:
+        return None
+    other_jobs = [one.span.offset for one, other in pairwise(ends) if _is_other_job(one, other)]
+    proven = max((*report.appended_after, *other_jobs), default=None)
+    last = ends[-1].span
+    goes_on = any(
+        sample.last_span is not None
+        and sample.last_span.offset > last.offset
+        and sample.last_span.line - last.line > MIN_LATER_LINES
+        for sample in report.progress
+    )
+    return last.offset if proven is not None and goes_on else proven
+
+
+def _is_other_job(one: Event, other: Event) -> bool:
+    numbers = [found[1] for event in (one, other) if (found := _JOB.search(event.text))]
+    return len(numbers) == 2 and numbers[0] != numbers[1]
 
 
 def earlier_runs(bundle: Bundle) -> frozenset[str]:

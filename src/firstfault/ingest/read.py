@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
+from firstfault.ingest.appended import ends_with_a_fall
 from firstfault.ingest.context import Context
 from firstfault.ingest.coverage import coverage_of
 from firstfault.ingest.echo import echo_offsets
@@ -208,6 +209,7 @@ class _Input:
             ras=structure.ras,
             facts=stated,
             cited=_cited(stated, lines),
+            appended_after=ends_with_a_fall(events, samples, lines),
             ends=ends_of(lines, events, structure.tracebacks) if part.kind in ("log", "unknown") else (),
             ranks=tuple(sorted(rank for rank in ranks if rank is not None)),
             covers=self._coverage(lines, ctx, part),

@@ -91,7 +91,7 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
     `text` is kept for small configs and commands only (a fix edits them); `ranks` are the global ranks whose lines stand in it.
     `covers` is set for a kernel log whose silence means something. `records` say how far ranks are in their collectives,
     `stacks` what processes were doing, `ras` what NCCL's RAS service answered. `cited` are the lines, by number, that its facts
-    point at.
+    point at; `appended_after` the offsets of ends of jobs behind which a later run goes on in the same file.
     """
 
     source: Source
@@ -110,6 +110,7 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
     stacks: tuple[ProcessStack, ...] = ()
     ras: tuple[RasQuery, ...] = ()
     cited: dict[int, str] = {}
+    appended_after: tuple[int, ...] = ()
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):

@@ -60,6 +60,8 @@ def _training_options(command: Any) -> Any:
 @click.option("--gpu", metavar="NAME", help='Such as "A100-80GB", L4, H100.')
 @click.option("--memory", metavar="SIZE", help="Memory of one device, such as 24GB or 23034MiB.")
 @_training_options
+@click.option("--tier", type=click.Choice(["auto", "0", "1"]), default="auto", help="0: formula; 1: a traced step.")
+@click.option("--python", metavar="INTERPRETER", help="The interpreter of the run: its torch traces the step (tier 1).")
 @click.option("--fit", is_flag=True, help="Propose the cheapest changes that fit.")
 @click.option("--format", "form", type=click.Choice(["terminal", "json"]), default="terminal", help="Default: terminal.")
 @look_options
@@ -69,6 +71,8 @@ def forecast(
     files: tuple[str, ...],
     gpu: str | None,
     memory: str | None,
+    tier: str,
+    python: str | None,
     fit: bool,
     form: str,
     width: int | None,
@@ -76,16 +80,20 @@ def forecast(
     ascii_only: bool,
     **training: Any,
 ) -> int:
-    """Say where the memory of a training step goes and whether it fits. Nothing is run, torch is not needed.
+    """Say where the memory of a training step goes and whether it fits. By formula, without torch; with --python by a step
+    that its torch and transformers trace without a GPU and without weights.
 
     Values come from options, then the launch COMMAND, then files. Exit code 1: it does not fit; 3: no device is named, or
     it is tight.
     """
+    from msgspec.structs import replace
+
     from firstfault.memory.arguments import Given, make_plan
-    from firstfault.memory.closed_form import forecast as make_forecast
+    from firstfault.memory.closed_form import forecast as compute
     from firstfault.memory.devices import find_device
     from firstfault.memory.fit import with_changes
     from firstfault.memory.models import load_model
+    from firstfault.memory.tiers import forecast as make_forecast
 
     settings: Settings = {}
     for path in files:
@@ -100,7 +108,9 @@ def forecast(
         raise UsageError("no model is named", hint="--model NAME (such as Qwen/Qwen3-0.6B) or --model path/to/config.json")
     full, config = load_model(named)
     plan = make_plan(full, config, settings, find_device(gpu, memory))
-    made = with_changes(plan, make_forecast(plan), fit=fit)
+    computed = with_changes(plan, compute(plan), fit=fit)
+    made = make_forecast(plan, python=_interpreter(tier, python))
+    made = replace(made, changes=computed.changes, fit=computed.fit)
     if form == "json":
         from firstfault.render.json import to_json
 
@@ -111,6 +121,20 @@ def forecast(
         screen = find_screen(width=width, color=color, ascii_only=ascii_only)
         write(render_forecast(made, width=screen.width, color=screen.color, ascii=screen.ascii))
     return {"fits": 0, "does not fit": 1}.get(made.verdict, 3)
+
+
+def _interpreter(tier: str, python: str | None) -> str | None:
+    """Whose torch traces the step: None for the formula; UsageError where none is found."""
+    if tier == "0" or (tier == "auto" and python is None):
+        return None
+    from firstfault.cli.survey import find_program
+
+    found = find_program(python) if python else find_program("python") or find_program("python3")
+    if found is None:
+        raise UsageError(
+            f"no interpreter {python or 'python'} is found", hint="--python takes one with torch, such as .venv/bin/python"
+        )
+    return found
 
 
 def _read(path: str) -> Settings:

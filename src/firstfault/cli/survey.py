@@ -51,7 +51,7 @@ def installed_versions(command: Sequence[str], python: str | None, given: str | 
         return _given(given)
     if python is not None:
         return _asked(python)
-    program = _found(command[0]) or _found("python")
+    program = find_program(command[0]) or find_program("python")
     return _beside(program) if program else {}
 
 
@@ -80,7 +80,7 @@ def _rows(command: tuple[str, ...]) -> list[str] | None:
     return [row for row in done.stdout.splitlines() if row.strip()] if done.returncode == 0 else None
 
 
-def _found(program: str) -> str | None:
+def find_program(program: str) -> str | None:
     """The path of a program as the shell finds it."""
     if "/" in program:
         return program if os.path.isfile(program) else None  # noqa: PTH113 - pathlib costs a fifth of the cold start

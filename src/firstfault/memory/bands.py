@@ -29,6 +29,7 @@ _WHY = {
     "gathered logits": "predictions that are kept on the device",
     "DDP buckets": "one more set of gradients (gradient_as_bucket_view is off)",
     "workspaces": "cuBLAS and attention kernels",
+    "not explained": "measured bytes beyond what is computed (negative: computed beyond what is measured)",
 }
 
 
@@ -53,9 +54,7 @@ def phase_of(plan: MemoryPlan, shape: Architecture, name: str, peak: tuple[int, 
     if plan.allocator.expandable_segments:
         factors = _RESERVED_EXPANDABLE
     allocated = Band(lo=int(live * low), mid=live, hi=int(live * high))
-    context = devices.CONTEXT if plan.device.context_bytes is None else (plan.device.context_bytes,) * 3
-    several = plan.parallel.world > 1 and plan.parallel.strategy != "dp"
-    extra = [one + (shared if several else 0) for one, shared in zip(context, _COMMUNICATION, strict=True)]
+    extra = outside(plan)
     tops = [int(top * share) for share in (low, 1, high)]
     limit = plan.device.memory_bytes
     # Near the limit the allocator gives its cached blocks back before it fails: reserved stays below it while the tensors fit.
@@ -63,15 +62,28 @@ def phase_of(plan: MemoryPlan, shape: Architecture, name: str, peak: tuple[int, 
     lows, mids, highs = (min(int(one * factor), cap) for one, factor, cap in zip(tops, factors, caps, strict=True))
     reserved = Band(lo=lows, mid=max(lows, mids), hi=max(lows, mids, highs))
     total = Band(lo=reserved.lo + extra[0], mid=reserved.mid + extra[1], hi=reserved.hi + extra[2])
-    parts = sorted(((size, kind) for kind, size in kinds.items() if size > 0), reverse=True)
+    parts = sorted(((size, kind) for kind, size in kinds.items() if size), reverse=True)
     return Phase(
         name=_phase_name(name),
         device="cuda:0" if plan.parallel.strategy in ("single", "dp") else "each",
         allocated=allocated,
         reserved=reserved,
         total=total,
-        components=tuple(Component(name=kind, bytes=size, why=_WHY.get(kind, "")) for size, kind in parts),
+        components=tuple(component(kind, size) for size, kind in parts),
     )
+
+
+def component(kind: str, size: int) -> Component:
+    """`size` bytes of a kind, with what they are."""
+    return Component(name=kind, bytes=size, why=_WHY.get(kind, ""))
+
+
+def outside(plan: MemoryPlan) -> tuple[int, int, int]:
+    """What a device holds besides torch's own memory: context and communication, the least, the usual and the most bytes."""
+    context = devices.CONTEXT if plan.device.context_bytes is None else (plan.device.context_bytes,) * 3
+    several = plan.parallel.world > 1 and plan.parallel.strategy != "dp"
+    low, usual, high = (one + (shared if several else 0) for one, shared in zip(context, _COMMUNICATION, strict=True))
+    return low, usual, high
 
 
 def _phase_name(name: str) -> PhaseName:

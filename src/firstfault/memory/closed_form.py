@@ -111,6 +111,7 @@ class Step:
         self.hold(sharding.bucket_bytes(parallel, trained), "DDP buckets")
         self.hold(plan.micro_batch * self.setting.seq * 8 * 2, "inputs")
         self.hold(devices.workspace_bytes(plan.device), "workspaces")
+        self.hold(plan.difference_bytes, "not explained")
         self._micro_batches()
         self._optimize()
         if plan.evaluation is not None:

@@ -78,10 +78,12 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Allocator(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of the caching allocator (PYTORCH_CUDA_ALLOC_CONF)."""
+    """Settings of the caching allocator (PYTORCH_CUDA_ALLOC_CONF); 0 switches one off."""
 
     expandable_segments: bool = False
     max_split_bytes: int | None = None
+    garbage_collection_threshold: float = 0.0
+    power_of_two_divisions: int = 0
 
 
 class MemoryPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,8 +93,9 @@ class MemoryPlan(msgspec.Struct, frozen=True, kw_only=True):
     None: what `architectures` says). `micro_batch` and `seq_len` are of one device. `weights` is the type of the parameters,
     `autocast` the type of computation where it differs. `padded`: batches hold padding, so that an attention mask reaches the
     kernel. `prepares_kbit`: all that is not quantized is cast to fp32 (PEFT's prepare_model_for_kbit_training).
-    `keeps_graphs`: the loss of every micro-batch of an accumulation is kept with its graph. `origins` tells by fact (as the
-    assumptions name it) where a value came from.
+    `keeps_graphs`: the loss of every micro-batch of an accumulation is kept with its graph. `difference_bytes` is what a
+    measurement of this run shows beyond the forecast. `origins` tells by fact (as the assumptions name it) where a value
+    came from.
     """
 
     model: str = ""
@@ -118,5 +121,6 @@ class MemoryPlan(msgspec.Struct, frozen=True, kw_only=True):
     saves_checkpoint: bool = True
     device: Device = Device()
     allocator: Allocator = Allocator()
+    difference_bytes: int = 0
     versions: dict[str, str] = {}
     origins: dict[str, str] = {}

@@ -21,6 +21,8 @@ def render_forecast(made: Forecast, *, width: int = 80, color: bool = False, asc
     canvas.prose(f"{made.model} · {made.parameters:,} parameters{trained} · {_TIERS[made.tier]}", indent=0, full=True)
     canvas.blank()
     _verdict(canvas, made)
+    for note in made.notes:
+        canvas.prose(note)
     _phases(canvas, made)
     _components(canvas, made.phases[made.peak])
     if made.fit:

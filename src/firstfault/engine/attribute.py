@@ -77,7 +77,7 @@ def attribute(aligned: Aligned, causal: CausalTable, *, suspicion: Suspicion | N
     missing ranks are suspected.
     """
     faults = without_unlabelled_copies(read_faults(aligned, causal))
-    recovered = recovered_faults(faults, aligned)
+    recovered = recovered_faults(faults, aligned, causal)
     finished = run_finished(aligned)
     survived = tuple(fault.event for fault in faults if fault in recovered)
     live = [fault for fault in faults if fault not in recovered]

@@ -10,6 +10,8 @@ from firstfault.engine.clocks import Clocks
 from firstfault.engine.endings import signal_of
 from firstfault.engine.reruns import earlier_runs, last_ends
 from firstfault.engine.series import announced_totals, latest, training_series
+from firstfault.engine.threads import missed_threads
+from firstfault.knowledge.schema import CausalTable
 from firstfault.model.event import Event, Place, ProcessExit, Progress
 
 _FINISHED = frozenset({"run.finished", "train.finished", "training.finished", "launcher.finished"})
@@ -37,10 +39,11 @@ def run_finished(aligned: Aligned) -> bool:
     return bool(codes) and all(code == 0 for code in codes)
 
 
-def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fault]:
+def recovered_faults(faults: Sequence[Fault], aligned: Aligned, causal: CausalTable) -> frozenset[Fault]:
     """Faults after which the same rank went on, or its source shows a normal end.
 
     What stands above a new launch at a shell prompt belongs to an earlier run: the last one is the one that is asked about.
+    A thread that died is missed if its process waited for it in vain later: that was not survived.
     So does what stands above the last end of a job in a file to which several jobs appended.
     A stop from outside is also over when the job is started again below it and trains (a requeued job that appends to its log).
     A traceback is followed by progress also when a buffered stdout is written out at exit: then only a normal end, a later
@@ -66,6 +69,7 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fau
                 key = (fault.event.source_id, rank)
                 last_own[key] = max(last_own.get(key, 0), fault.event.span.offset)
     out = set()
+    missed = missed_threads(faults, aligned, causal)
     for fault in faults:
         event = fault.event
         over = (*(() if failing else finishes), *(fresh if fault.fault_class in _ENDS_LATER else ()))
@@ -73,7 +77,7 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned) -> frozenset[Fau
         before = event.source_id in earlier or _is_above(event, appended) or _is_before(event.place.attempt, survived)
         if left_after_work or before or any(_follows(later, event) for later in over):
             out.add(fault)
-        elif not fault.is_exit and not fault.kernel:
+        elif not fault.is_exit and not fault.kernel and fault not in missed:
             later = _progress_after(fault, progress.get(event.source_id, ()))
             failed_at = last_own.get((event.source_id, fault.rank), 0)
             complete = not failing and any(_is_complete(last) for last in later if last in training)
@@ -144,7 +148,7 @@ def _progress_after(fault: Fault, progress: Iterable[Progress]) -> list[Progress
             continue
         if sample.attempt is not None and event.place.attempt is not None and sample.attempt != event.place.attempt:
             continue
-        if span.offset > event.span.offset and span.line - event.span.line >= MIN_LATER_LINES <= sample.lines:
+        if span.offset > event.span.offset and span.line - event.span.line >= MIN_LATER_LINES and sample.is_repeated:
             out.append(sample)
     return out
 
@@ -153,7 +157,8 @@ def _went_on(fault: Fault, last: Progress, failed_at: int, failing: bool) -> boo
     """`failed_at` is the offset of the last own failure of this rank in this source."""
     event, span = fault.event, last.last_span
     if span is not None and failed_at > span.offset:
-        return True
+        # An announced stop is no error: what fails in the time of grace after it does not show that it was survived.
+        return fault.fault_class not in _ENDS_LATER
     if failing:
         return False
     if event.traceback is None and fault.fault_class not in _ENDS_LATER:

@@ -14,7 +14,6 @@ _RESTART = "launcher.restarts_workers"
 _FAILED = "launcher.worker_failed"
 _LAST_WORDS = frozenset({"launcher.child_failed", "launcher.root_cause_block"})
 _FINISHED = frozenset({"run.finished", "train.finished", "training.finished", "launcher.finished"})
-MIN_LATER_LINES = 2
 MAX_RESTARTS = 1000
 
 
@@ -70,7 +69,7 @@ def _lives_after(offset: int, report: SourceReport) -> bool:
     if any(event.span.offset > offset and _is_life(event) for event in report.events):
         return True
     return any(
-        sample.last_span is not None and sample.last_span.offset > offset and sample.lines >= MIN_LATER_LINES
+        sample.last_span is not None and sample.last_span.offset > offset and sample.is_repeated
         for sample in report.progress
     )
 

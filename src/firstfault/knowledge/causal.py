@@ -5,7 +5,7 @@ Accepted tables and keys (unknown ones are errors):
     [[class]]           id, prior (initiating either collateral context), weight (whole number), text; optional says, note;
                         `derived = true` if no signal or exception type carries it and the engine concludes it
     [[explains]]        a, b, scope (rank host gpu group job next_attempt reports), delay_s; optional match, rule, note
-    [[exception_type]]  name (last part of the Python type), class
+    [[exception_type]]  name (last part of the Python type), class, waits
     [groups]            name = ["class", ...]: a name that rows use for several classes
 
 `delay_s = [min, max]`: numbers of seconds, "inf", "-inf", or "timeout + 75" as the upper limit (the collective's own time-out
@@ -94,7 +94,7 @@ def _read_explanation(table: Table, known: set[str]) -> Explanation:
 
 
 def _read_exception_type(table: Table, classes: set[str]) -> ExceptionType:
-    found = ExceptionType(name=table.required_text("name"), fault_class=table.required_text("class"))
+    found = ExceptionType(name=table.required_text("name"), fault_class=table.required_text("class"), waits=table.flag("waits"))
     if found.fault_class and found.fault_class not in classes:
         table.note(f"unknown class `{found.fault_class}`", "class")
     table.finish()

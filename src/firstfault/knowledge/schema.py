@@ -103,10 +103,14 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExceptionType(msgspec.Struct, frozen=True, kw_only=True):
-    """A Python exception type (last part of its name) whose class is not `python_exception`."""
+    """A Python exception type (last part of its name) of which more is known than that it was raised.
+
+    `waits`: it is raised by a thread that waited for another one in vain.
+    """
 
     name: str
     fault_class: str
+    waits: bool = False
 
 
 class CausalTable(msgspec.Struct, frozen=True, kw_only=True):

@@ -149,3 +149,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int | None = None
     local_rank: int | None = None
     host: str | None = None
+
+    @property
+    def is_repeated(self) -> bool:
+        """True if it is known that more than one line was printed: `lines` alone counts less where they are sampled."""
+        return self.lines > 1 or self.first_span != self.last_span

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from firstfault.engine.classes import without_unlabelled_copies
 from firstfault.engine.recovery import is_finish
 from firstfault.model.fact import Fact
 
@@ -84,7 +85,7 @@ def own_exceptions(scope: Scope) -> dict[int | str, Event]:
     """The first own exception of each rank: its chain begins with an error that no peer, launcher or signal caused."""
     recovered = set(map(id, scope.attribution.recovered))
     found: dict[int | str, Event] = {}
-    for fault in scope.faults.values():
+    for fault in without_unlabelled_copies(tuple(scope.faults.values())):
         event = fault.event
         if event.traceback is None or id(event) in recovered or not scope.in_attempt(event.place):
             continue

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 
 import msgspec
 
@@ -39,14 +39,20 @@ class Redactor:
 
     `learn` may read the text before: then hosts are numbered in the order of their names, and a host that is named clearly
     in one place only is masked everywhere. With `plain`, pseudonyms are `host-1` instead of `‹host-1›`: text that programs
-    read again.
+    read again. `names`, by kind and value, are pseudonyms of a text that goes on here; new ones are added to them.
     """
 
-    def __init__(self, rules: Iterable[RedactionRule], *, plain: bool = False) -> None:
+    def __init__(
+        self,
+        rules: Iterable[RedactionRule],
+        *,
+        plain: bool = False,
+        names: MutableMapping[tuple[str, str], str] | None = None,
+    ) -> None:
         self._rules = [(rule, rule.compiled(), re.compile(rule.follows, re.ASCII) if rule.follows else None) for rule in rules]
         self._plain = plain
-        self._names: dict[tuple[str, str], str] = {}
-        self._counts: Counter[str] = Counter()
+        self._names: MutableMapping[tuple[str, str], str] = {} if names is None else names
+        self._counts = Counter(name.rpartition("-")[0] for name in self._names.values())
         self._found_by: dict[str, str] = {}
         self._times: Counter[str] = Counter()
         self._hosts: set[str] = set()
@@ -92,7 +98,7 @@ class Redactor:
     def manifest(self) -> tuple[Masked, ...]:
         """What was masked so far, by kind and number."""
         return tuple(
-            Masked(name, name.rpartition("-")[0], self._found_by[name], times)
+            Masked(name, name.rpartition("-")[0], self._found_by.get(name, "seen before"), times)
             for name, times in sorted(self._times.items(), key=lambda item: _natural(item[0]))
         )
 

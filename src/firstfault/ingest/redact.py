@@ -90,6 +90,10 @@ class Redactor:
         """A whole text, its line ends kept."""
         return "".join(self.mask(line) + end for line, end in lines_of(text))
 
+    def mask_host(self, host: str) -> str:
+        """The pseudonym of what is known to be the name of a host."""
+        return self._shown(self._name(host, "host host-name"))
+
     def mask_name(self, name: str) -> str:
         """The name of a file or folder: hosts that the text names, e-mail addresses and tokens in it are masked."""
         stem, dot, suffix = name.rpartition(".")

@@ -139,3 +139,61 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     """Where to go on in a list: `after` is the opaque cursor of the next page, None at the end."""
 
     after: str | None = None
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """A run whose log records come in over OTLP. `secret` keys the digests of its pseudonyms."""
+
+    id: str
+    owner: Owner
+    name: str
+    created_at: datetime
+    last_at: datetime
+    secret: bytes
+    diagnosis_id: str | None = None
+    records: int = 0
+
+
+class StreamState(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a stream of a run came: counts, and its last line, redacted. `name` is unique in the run, and redacted too."""
+
+    run_id: str
+    name: str
+    host: str | None = None
+    rank: int | None = None
+    lines: int = 0
+    size_bytes: int = 0
+    kept: int = 0
+    last_text: str = ""
+    last_at: datetime | None = None
+
+
+class StreamLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of evidence of a stream, redacted."""
+
+    run_id: str
+    stream: str
+    number: int
+    offset: int
+    at: datetime | None
+    text: str
+
+
+class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a page that follows a run is told; `id` counts up, so that it can go on where it stopped."""
+
+    run_id: str
+    kind: Literal["streams", "finding"]
+    data: str
+    id: int = 0
+
+
+class LogWrite(msgspec.Struct, frozen=True, kw_only=True):
+    """What one accepted request changes: written as a whole or not at all."""
+
+    run_id: str
+    at: datetime
+    records: int
+    streams: tuple[StreamState, ...]
+    lines: tuple[StreamLine, ...] = ()
+    names: dict[bytes, str] = {}

@@ -215,6 +215,8 @@ def _plain(value: object) -> str:
 
 def _whole(value: int | str) -> int:
     try:
-        return int(value)
+        found = int(value)
     except ValueError:
         return 0
+    # The protocol has 64 bits for it.
+    return found if 0 <= found < 1 << 64 else 0

@@ -1,0 +1,148 @@
+"""From a decoded request to what is stored of it: evidence and last lines, redacted with pseudonyms that last like the run."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from firstfault.ingest.redact import Redactor
+from firstfault.knowledge.redaction import RedactionRule, redaction_rules
+from firstfault.knowledge.schema import Pack
+from firstfault.scan.scanner import Scanner
+from firstfault.server.otlp.decode import Group
+from firstfault.server.otlp.follow import SeenLine, Stream
+from firstfault.server.otlp.identity import Identity, identity_of
+from firstfault.server.otlp.names import DigestNames
+from firstfault.server.records import LogWrite, Owner, Run, StreamLine, StreamState
+
+MAX_RUNS = 500
+"""So many runs are remembered; one that was not heard of for long is read from the store again."""
+MAX_STREAMS = 20_000
+"""A run has at most so many streams: further ones are refused."""
+MAX_LINE_CHARS = 4_096
+
+
+class TooManyStreamsError(ValueError):
+    """A run named more streams than one may have."""
+
+
+FindRun = Callable[[Owner, str], tuple[Run, Sequence[StreamState], dict[bytes, str]]]
+"""Gives a run of an owner by name, made if it is new, with its streams and its pseudonyms by digest."""
+
+
+class Receiver:
+    """Holds the runs that are heard of. Not safe for threads: one request after the other is taken."""
+
+    def __init__(self, pack: Pack, find_run: FindRun) -> None:
+        self._scanner = Scanner(pack.signals)
+        self._find_run = find_run
+        self._rules = redaction_rules(pack)
+        self._runs: OrderedDict[tuple[Owner, str], _RunState] = OrderedDict()
+
+    def take(self, owner: Owner, groups: Sequence[Group]) -> tuple[list[LogWrite], list[Run]]:
+        """What to store of a request, one write for each run in it, and the runs in which something may have failed.
+
+        TooManyStreamsError before anything is taken.
+        """
+        by_run: dict[str, list[tuple[Identity, Group]]] = {}
+        for group in groups:
+            found = identity_of(group.resource, group.labels)
+            by_run.setdefault(found.run, []).append((found, group))
+        states = {name: self._state(owner, name) for name in by_run}
+        for name, parts in by_run.items():
+            states[name].check([found for found, _ in parts])
+        writes, failing = [], []
+        for name, parts in by_run.items():
+            write, starts = states[name].take(parts, self._scanner)
+            writes.append(write)
+            if starts:
+                failing.append(states[name].run)
+        return writes, failing
+
+    def forget(self, owner: Owner, name: str) -> None:
+        """Read a run from the store again when it is next heard of: what was taken of it could not be stored."""
+        self._runs.pop((owner, name), None)
+
+    def _state(self, owner: Owner, name: str) -> _RunState:
+        key = (owner, name)
+        state = self._runs.get(key)
+        if state is None:
+            run, streams, names = self._find_run(owner, name)
+            state = self._runs[key] = _RunState(run, streams, DigestNames(run.secret, names), self._rules)
+            while len(self._runs) > MAX_RUNS:
+                self._runs.popitem(last=False)
+        self._runs.move_to_end(key)
+        return state
+
+
+class _RunState:
+    """One run as far as it was heard of."""
+
+    def __init__(self, run: Run, streams: Sequence[StreamState], names: DigestNames, rules: Sequence[RedactionRule]) -> None:
+        self.run = run
+        self._names = names
+        self._redactor = Redactor(rules, names=names)
+        self._streams = {one.name: Stream(lines=one.lines, size_bytes=one.size_bytes, kept=one.kept) for one in streams}
+        self._shown: dict[str, str] = {}
+
+    def check(self, found: Sequence[Identity]) -> None:
+        """TooManyStreamsError if these would be more streams than a run may have."""
+        shown = set(map(self._show, found))
+        if len(self._streams.keys() | shown) > MAX_STREAMS:
+            raise TooManyStreamsError(f"run {self.run.name} has {MAX_STREAMS:,} streams already")
+
+    def take(self, parts: Sequence[tuple[Identity, Group]], scanner: Scanner) -> tuple[LogWrite, bool]:
+        run_id, states, lines, any_starts, count = self.run.id, {}, [], False, 0
+        for identity, group in parts:
+            name = self._show(identity)
+            stream = self._streams.setdefault(name, Stream())
+            kept, starts = stream.take(group.lines, group.times_ns, scanner)
+            any_starts = any_starts or starts
+            count += len(group.lines)
+            lines += [
+                StreamLine(
+                    run_id=run_id, stream=name, number=one.number, offset=one.offset, at=_when(one), text=self._mask(one.text)
+                )
+                for one in kept
+            ]
+            last = stream.last
+            states[name] = StreamState(
+                run_id=run_id,
+                name=name,
+                host=self._redactor.mask_host(identity.host) if identity.host else None,
+                rank=identity.rank,
+                lines=stream.lines,
+                size_bytes=stream.size_bytes,
+                kept=stream.kept,
+                last_text=self._mask(last.text) if last else "",
+                last_at=_when(last) if last else None,
+            )
+        write = LogWrite(
+            run_id=run_id,
+            at=datetime.now(UTC),
+            records=count,
+            streams=tuple(states.values()),
+            lines=tuple(lines),
+            names=self._names.take_new(),
+        )
+        return write, any_starts
+
+    def _mask(self, text: str) -> str:
+        return self._redactor.mask(text)[:MAX_LINE_CHARS]
+
+    def _show(self, found: Identity) -> str:
+        """The stream's name, redacted."""
+        shown = self._shown.get(found.stream)
+        if shown is None:
+            host, rest = found.host or "", found.stream.removeprefix(found.host or "")
+            named = host and rest != found.stream
+            shown = (self._redactor.mask_host(host) if named else "") + self._redactor.mask_name(
+                rest if named else found.stream
+            )
+            self._shown[found.stream] = shown
+        return shown
+
+
+def _when(line: SeenLine) -> datetime | None:
+    return datetime.fromtimestamp(line.time_ns / 1_000_000_000, UTC) if line.time_ns > 0 else None

@@ -19,6 +19,7 @@ from firstfault.knowledge.schema import CausalTable
 
 _STOPPED = frozenset({"exit_sigterm", "keyboard_interrupt"})
 _EVIDENCE = frozenset({"host_oom_kill", "gpu_xid", "machine_check"})
+_REPORTS = frozenset({"launcher_sigterm", "launcher_report", "step_teardown"})
 _TALK = frozenset(
     {
         "collective_mismatch",
@@ -133,13 +134,18 @@ def _consequences_only(
         roots, key=lambda fault: (fault.weight, fault.tier, fault.fault_class, accuses(fault), -fault.event.span.offset)
     )
     found = suspicion or suspect(aligned, nodes, told)
-    alone = first.fault_class in ("process_exit",) and first.rank is not None and len(_ranks_of(roots)) == 1
-    if alone and first.rank is not None and not suspicion:
-        found = Suspicion(ranks=(first.rank,), reason=f"rank {first.rank} ended with an error code, what it printed is missing")
+    alone = None if suspicion else _only_one_that_ended(roots, told)
+    if alone is not None:
+        first = alone
+        found = Suspicion(
+            ranks=(alone.rank or 0,), reason=f"rank {alone.rank} ended with an error code, what it printed is missing"
+        )
     rank = found.ranks[0] if len(found.ranks) == 1 else None
     # Whom an analysis of all ranks does not name only waited; without one, silence alone says nothing of the others.
     waited = {fault.rank for fault in roots} - set(found.ranks) if suspicion and found.ranks else {first.rank}
-    consequences += [Consequence(fault, first) for fault in roots if fault is not first and fault.rank in waited]
+    reports = _REPORTS if alone is not None else frozenset()
+    echoes = [fault for fault in roots if fault.rank in waited or fault.fault_class in reports]
+    consequences += [Consequence(fault, first) for fault in echoes if fault is not first]
     choice = Choice(
         initiating=(first,),
         rank=rank,
@@ -149,6 +155,13 @@ def _consequences_only(
         reason=found.reason,
     )
     return Account(choice=choice, own=False, explained=explain_all(consequences), suspects=found.ranks)
+
+
+def _only_one_that_ended(roots: Sequence[Fault], told: Collection[int]) -> Fault | None:
+    """The end of the one rank that left with an error code, where all that is known of others is that they were stopped."""
+    own = [fault for fault in roots if fault.fault_class not in _REPORTS and fault.rank not in told]
+    ended = [fault for fault in own if fault.fault_class == "process_exit" and fault.rank is not None]
+    return ended[0] if ended and len({fault.rank for fault in own}) == 1 else None
 
 
 def _told_ranks(free: Iterable[Fault], streams: Sequence[Stream]) -> set[int]:
@@ -259,7 +272,3 @@ def _unseen(aligned: Aligned, nodes: Iterable[Fault]) -> bool:
         len(report.ranks) > 1 or report.exits for report in aligned.bundle.reports if report.source.place.rank is None
     )
     return not combined and any(rank not in seen for rank in range(world))
-
-
-def _ranks_of(faults: Iterable[Fault]) -> set[int]:
-    return {fault.rank for fault in faults if fault.rank is not None}

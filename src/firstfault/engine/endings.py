@@ -47,7 +47,7 @@ def _events_of(found: ProcessExit, ranks: RankMap) -> list[Event]:
         # A container's end is the end of its rank where one rank runs in it.
         here = [rank for rank, host in ranks.hosts.items() if host == places[0].host]
         places = [msgspec.structs.replace(places[0], rank=here[0])] if len(here) == 1 else places
-    if found.tasks and places[0].rank is None and _tasks_are_ranks(ranks):
+    if found.tasks and places[0].rank is None and ranks.tasks_are_ranks:
         places = [msgspec.structs.replace(places[0], rank=task) for task in found.tasks[:MAX_TASKS]]
     fault_class = _class_of(found)
     if fault_class is None:
@@ -81,11 +81,6 @@ def _event(found: ProcessExit, place: Place, fault_class: str) -> Event:
         captures=captures,
         source_id=found.source_id,
     )
-
-
-def _tasks_are_ranks(ranks: RankMap) -> bool:
-    # One task a rank is the rule only where no launcher stands between Slurm and the ranks: then tasks and ranks count alike.
-    return ranks.world_size is not None and not ranks.pids
 
 
 def _left_early(exits: Sequence[ProcessExit], events: Sequence[Event], ranks: RankMap) -> list[Event]:

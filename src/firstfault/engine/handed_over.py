@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from firstfault.engine.match import OUTPUT_KINDS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from firstfault.model.bundle import Bundle, SourceReport
 
 MAX_NAMED = 3
@@ -20,13 +22,23 @@ _WHAT = {
     "python": "a script",
     "error_file": "an error file that cannot be read",
     "prose": "a description in words",
+    "flight_recorder": "a dump that shows nobody waiting",
     "vitals": "a record without a step of training",
 }
 
 
 def shows_run(bundle: Bundle) -> bool:
     """True if a source holds what a run printed, or what a machine noted of it, and could be read."""
-    return any(_shows(report) for report in bundle.reports)
+    shown = [report for report in bundle.reports if _shows(report)]
+    return bool(shown) and not _is_part_of_dumps(shown)
+
+
+def _is_part_of_dumps(shown: Sequence[SourceReport]) -> bool:
+    """True if only dumps were read, and not those of all ranks: that nothing is pending on a few says nothing of the run."""
+    if any(report.source.kind != "flight_recorder" for report in shown):
+        return False
+    records = [record for report in shown for record in report.records]
+    return not {rank for record in records for rank in record.world} <= {record.rank for record in records}
 
 
 def _shows(report: SourceReport) -> bool:

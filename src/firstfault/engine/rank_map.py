@@ -20,6 +20,7 @@ _COMMUNICATOR = "nccl.communicator"
 _CAUGHT_SIGNAL = "process.got_signal"
 _RESTART = "launcher.restarts_workers"
 _LAUNCHERS = ("elastic", "spawn", "deepspeed")
+_STARTED_BY_SLURM = frozenset({"srun", "python"})
 MAX_RANKS = 1 << 17
 
 
@@ -34,6 +35,8 @@ class RankMap(msgspec.Struct, frozen=True, kw_only=True):
     one_host: str | None = None
     source_ranks: dict[str, int] = {}
     """The rank that alone printed a source, by source id, where the name of the file does not say it."""
+    tasks_are_ranks: bool = False
+    """True if Slurm started one task for each rank, so that its task numbers are ranks."""
     world_size: int | None = None
 
     def source_place(self, report: SourceReport) -> Place:
@@ -101,6 +104,7 @@ def read_rank_map(bundle: Bundle) -> RankMap:
     one_host = next(iter(hosts)) if one_node and hosts else None
     known = [_located(place, first_ranks) for place in places]
     pids = _pids(known, one_host, {event.place.pid for event in _events(bundle) if event.name.startswith("launcher.")})
+    size = _world_size(bundle, known, nodes)
     return RankMap(
         pids=pids,
         hosts=_hosts(known),
@@ -108,7 +112,8 @@ def read_rank_map(bundle: Bundle) -> RankMap:
         first_ranks=first_ranks,
         one_host=one_host,
         source_ranks=_source_ranks(bundle, first_ranks),
-        world_size=_world_size(bundle, known, nodes),
+        tasks_are_ranks=not pids and _has_a_task_for_each_rank(bundle, size),
+        world_size=size,
     )
 
 
@@ -117,6 +122,22 @@ def exit_place(found: ProcessExit) -> Place:
     if found.reporter == "deepspeed" and not found.by_launcher:
         return msgspec.structs.replace(found.place, rank=None, local_rank=None)
     return found.place
+
+
+def _has_a_task_for_each_rank(bundle: Bundle, size: int | None) -> bool:
+    """A launcher of its own is one task a node; several tasks on one node, or as many as there are ranks, are the ranks."""
+    if any(s.key == "launcher" and s.value not in _STARTED_BY_SLURM for s in _settings(bundle) if s.family == "command"):
+        return False
+    by_host: dict[str | None, set[int]] = {}
+    for report in bundle.reports:
+        for found in report.exits:
+            by_host.setdefault(found.place.host, set()).update(found.tasks)
+    tasks = {task for numbers in by_host.values() for task in numbers}
+    if not tasks or (size is not None and max(tasks) >= size):
+        return False
+    several = any(len(numbers) > 1 for numbers in by_host.values())
+    one_each = len(by_host) > 1 and len(tasks) == len([numbers for numbers in by_host.values() if numbers])
+    return several or (size is not None and (not one_each or len(tasks) == size))
 
 
 def _places(report: SourceReport) -> Iterator[Place]:

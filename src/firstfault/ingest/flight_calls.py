@@ -48,6 +48,21 @@ class Calls:
         self._read()
 
     def _read(self) -> None:
+        first = self._entries[0] if self._entries else None
+        if isinstance(first, dict) and isinstance(first.get("process_group"), str):
+            # Before version 2.1 a group is its name alone: taken apart like a pair, a name of two letters would pass for one.
+            for index, entry in enumerate(self._entries):
+                self._first_of_group(entry if isinstance(entry, dict) else {}, index)
+        else:
+            self._read_pairs()
+        self.p2p_groups = set(self._pairs)
+        for found in (*self._collectives.values(), *self._pairs.values()):
+            found[:] = [one for one in found if type(one[0]) is int and one[0] >= 0]
+        if isinstance(first, dict):
+            self.backend = str(first.get("profiling_name", "")).partition(":")[0][:20]
+            self.starts_at_first = first.get("record_id") in (0, None)
+
+    def _read_pairs(self) -> None:
         collectives, pairs, names = self._collectives, self._pairs, self.names
         for index, entry in enumerate(self._entries):
             try:
@@ -62,13 +77,6 @@ class Calls:
                 self._first_of_group(entry, index)
             except (TypeError, ValueError):
                 self.unusable += 1
-        self.p2p_groups = set(self._pairs)
-        for found in (*collectives.values(), *pairs.values()):
-            found[:] = [one for one in found if type(one[0]) is int and one[0] >= 0]
-        first = self._entries[0] if self._entries else None
-        if isinstance(first, dict):
-            self.backend = str(first.get("profiling_name", "")).partition(":")[0][:20]
-            self.starts_at_first = first.get("record_id") in (0, None)
 
     def _first_of_group(self, entry: Any, index: int) -> None:
         """The first call of a group, or an entry of an older version that lacks a field."""

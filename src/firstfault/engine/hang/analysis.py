@@ -65,13 +65,15 @@ class HangAnalysis(msgspec.Struct, frozen=True, kw_only=True):
 
 def analyse(records: Iterable[RankRecord], world_size: int | None = None) -> HangAnalysis:
     """What the records say; ranks without one are judged only by what the others show."""
-    dumps, several = one_record_a_rank(records)
-    if not dumps:
+    all_dumps, several = one_record_a_rank(records)
+    if not all_dumps:
         return HangAnalysis(verdict="none")
+    # A dump without calls and counters says no more of its rank than none would.
+    dumps = {rank: one for rank, one in all_dumps.items() if one.calls or one.trails or one.groups} or all_dumps
     groups = group_views(dumps)
-    world = tuple(sorted({*dumps, *(rank for one in dumps.values() for rank in one.world), *range(world_size or 0)}))
+    world = tuple(sorted({*all_dumps, *(rank for one in all_dumps.values() for rank in one.world), *range(world_size or 0)}))
     absent = tuple(rank for rank in world if rank not in dumps)
-    notes = _notes(dumps, several, absent, groups)
+    notes = _notes(dumps, several, absent, [rank for rank in absent if rank in all_dumps], groups)
     waiting = tuple(_waiting(dumps, groups))
     stalled = stalls(groups)
     found = waits(groups, dumps, stalled) if len(dumps) > 1 else []
@@ -170,7 +172,11 @@ def _shown_by_others(named: Sequence[HangSuspect], groups: Sequence[GroupView]) 
 
 
 def _notes(
-    dumps: dict[int, RankRecord], several: Sequence[int], absent: Sequence[int], groups: Sequence[GroupView]
+    dumps: dict[int, RankRecord],
+    several: Sequence[int],
+    absent: Sequence[int],
+    empty: Sequence[int],
+    groups: Sequence[GroupView],
 ) -> tuple[str, ...]:
     notes = []
     if several:
@@ -178,9 +184,11 @@ def _notes(
     versions = sorted({record.version for record in dumps.values()})
     if len(versions) > 1:
         notes.append(f"the dumps are of versions {', '.join(versions)}: the ranks ran different builds of torch")
-    if absent:
-        notes.append(f"no readable flight-recorder dump of {listed(absent)} was handed over")
-    elif not any(record.world for record in dumps.values()):
+    if empty:
+        notes.append(f"the dump of {listed(empty)} holds neither calls nor counters: it says nothing")
+    if unread := [rank for rank in absent if rank not in empty]:
+        notes.append(f"no readable flight-recorder dump of {listed(unread)} was handed over")
+    elif not empty and not any(record.world for record in dumps.values()):
         notes.append("the dumps do not say how many ranks there were")
     if any(not group.completion_known for group in groups):
         notes.append("dumps of gloo do not say which calls were completed: only how far each rank had come is compared")

@@ -243,7 +243,7 @@ def missing_suspects(
                 others=tuple(one for one, _ in standing),
                 evidence=_status_spans(group, (first,)),
                 not_reached=group.call(first, seq),
-                says=f"nothing of rank {rank} was read, and all others of {group.title} stand in {call_words(op, seq)}",
+                says=f"nothing is known of rank {rank}, and all others of {group.title} stand in {call_words(op, seq)}",
             )
 
 

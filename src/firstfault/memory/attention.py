@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firstfault.memory.operations import add, cast, copy, dropout, scale
+from firstfault.memory.operations import add, cast, copy, dropout, saves_result, scale
 from firstfault.memory.setting import Setting
 from firstfault.memory.tape import Gradients, Tape, Tensor
 
@@ -50,7 +50,17 @@ def _joined(tape: Tape, x: Tensor, turned: Tensor, share: float) -> Tensor:
 
 
 def attend(
-    tape: Tape, setting: Setting, q: Tensor, k: Tensor, v: Tensor, *, heads: int, kv_heads: int, causal: bool, p: float = 0.0
+    tape: Tape,
+    setting: Setting,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    heads: int,
+    kv_heads: int,
+    causal: bool,
+    p: float = 0.0,
+    caps: bool = False,
 ) -> Tensor:
     """The attention output, `q.numel` elements in the layout that the output projection reads."""
     kernel = setting.kernel(q.width, heads != kv_heads)
@@ -63,7 +73,7 @@ def attend(
         return _fused(tape, setting, q, k, v, heads, heads)
     if kernel == "math":
         return _math(tape, setting, q, k, v, heads // kv_heads, heads, causal)
-    return _eager(tape, setting, q, k, v, heads // kv_heads, heads, p)
+    return _eager(tape, setting, q, k, v, heads // kv_heads, heads, p, caps)
 
 
 def _fused(tape: Tape, setting: Setting, q: Tensor, k: Tensor, v: Tensor, heads: int, kv_heads: int) -> Tensor:
@@ -92,7 +102,9 @@ def _scores_backward(tape: Tape, scores: int, width: int) -> None:
 
 
 def _math(tape: Tape, setting: Setting, q: Tensor, k: Tensor, v: Tensor, groups: int, heads: int, causal: bool) -> Tensor:
-    """torch's fallback: grouped heads repeated, probabilities materialised."""
+    """torch's plain path: in fp32, grouped heads repeated, probabilities materialised."""
+    narrow = q.width
+    q, k, v = cast(tape, q, 4), cast(tape, k, 4), cast(tape, v, 4)
     if groups > 1:
         k, v = copy(tape, k, k.numel * groups), copy(tape, v, v.numel * groups)
     mask = tape.new(setting.seq * setting.seq, q.width) if causal else None
@@ -102,15 +114,26 @@ def _math(tape: Tape, setting: Setting, q: Tensor, k: Tensor, v: Tensor, groups:
     del qs, ks, k
     probabilities = softmax(tape, scores, scores.width, safe=True)
     del mask, scores
-    return product(tape, probabilities, v, q.numel, setting)
+    out = product(tape, probabilities, v, q.numel, setting)
+    if narrow != 4:
+        # The probabilities are returned besides, and nobody takes them.
+        returned = tape.new(probabilities.numel, narrow)
+        del returned
+    return cast(tape, out, narrow)
 
 
-def _eager(tape: Tape, setting: Setting, q: Tensor, k: Tensor, v: Tensor, groups: int, heads: int, p: float) -> Tensor:
-    """HF's own attention: scores in the type of the model, softmax in fp32, back again, dropout."""
+def _eager(
+    tape: Tape, setting: Setting, q: Tensor, k: Tensor, v: Tensor, groups: int, heads: int, p: float, caps: bool
+) -> Tensor:
+    """HF's own attention: scores in the type of the model (Gemma 2 caps them by tanh), softmax in fp32, back again, dropout."""
     if groups > 1:
         k, v = copy(tape, k, k.numel * groups), copy(tape, v, v.numel * groups)
     scores = product(tape, q, k, setting.rows * heads * setting.seq, setting)
     scores = scale(tape, scores)
+    if caps:
+        scores = scale(tape, scores)
+        scores = saves_result(tape, scores)
+        scores = scale(tape, scores)
     if setting.masked:
         scores = add(tape, scores, Tensor(None, 0, scores.width))
     width = scores.width

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from firstfault.memory import devices, evaluation, optimizers, sharding
 from firstfault.memory.assumptions import assume, miss
 from firstfault.memory.bands import judge, phase_of
@@ -13,9 +15,9 @@ from firstfault.memory.step import Model, lose
 from firstfault.memory.tape import Parameter, Storage, Tape, Tensor
 from firstfault.model.forecast import FirstOom, Forecast
 
-PLAIN_SOFTMAX = frozenset({"gpt2", "bert", "roberta", "xlm-roberta", "distilbert", "vit"})
+PLAIN_SOFTMAX = frozenset({"gpt2", "bert", "roberta", "xlm-roberta", "distilbert", "vit", "falcon"})
 """Families whose own attention takes the softmax in the type of the model; the others take it in fp32."""
-EAGER_ONLY = frozenset({"bloom", "mpt", "t5", "deberta-v2"})
+EAGER_ONLY = frozenset({"bloom", "mpt", "t5", "deberta-v2", "gemma2"})
 """Families whose code in transformers has no other attention than its own."""
 Groups = list[tuple[int, Parameter, bool]]
 QUANTIZED = {"int8": 1.0, "nf4": 0.5 + 4 / 64, "nf4-double": 0.5 + 1 / 64 + 4 / (64 * 256)}
@@ -65,6 +67,7 @@ class Step:
             compute=compute,
             attention="eager" if shape.family in EAGER_ONLY else plan.attention,
             padded=plan.padded,
+            broadcasts_kv=shape.broadcasts_kv,
         )
         reduce = DTYPE_BYTES[parallel.reduce_dtype] if parallel.reduce_dtype else self.width
         shards = (
@@ -220,14 +223,8 @@ class Step:
             return
         self.enter("evaluation")
         tape = self.tape
-        setting = Setting(
-            batch=told.micro_batch,
-            seq=self.shape.tokens or told.seq_len or plan.seq_len,
-            width=self.setting.width,
-            compute=self.setting.compute,
-            attention=self.setting.attention,
-            padded=plan.padded,
-        )
+        length = self.shape.tokens or told.seq_len or plan.seq_len
+        setting = replace(self.setting, batch=told.micro_batch, seq=length)
         model = Model(tape, plan, self.shape, setting, None)
         tape.recording = False
         logits = model.forward()

@@ -150,6 +150,7 @@ class LayerCode:
             kv_heads=shape.kv_heads,
             causal=layer.causal,
             p=shape.attention_dropout,
+            caps=shape.caps_scores,
         )
         del q, k, v
         return self.linear(layer, weights, f"{prefix}o", attended)

@@ -122,6 +122,7 @@ def _falcon(config: Config) -> Architecture:
         vectors=(2 * h,) * (2 if two else 1),
         kv_heads=kv,
         rotary=1.0,
+        broadcasts_kv=not new and multi,
         wiring="parallel" if parallel else "pre",
         shared_norm=not two,
         tied=bool(config.get("tie_word_embeddings", True)),

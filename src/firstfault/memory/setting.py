@@ -23,6 +23,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     upcasts_softmax: bool = True
     narrows_late: bool = False
     device_kernels: bool = True
+    broadcasts_kv: bool = False
 
     @property
     def rows(self) -> int:
@@ -45,6 +46,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
             return "eager"
         if self.attention == "flash_attention_2":
             return "flash"
+        if self.broadcasts_kv and grouped:
+            return "math"
         if self.padded:
             return "efficient"
         if width == 2:

@@ -62,7 +62,9 @@ class Model:
         if shape.scales_logits:
             logits = op.scale(tape, logits)
         if shape.caps_logits:
-            logits = op.scale(tape, op.saves_result(tape, op.scale(tape, logits)))
+            logits = op.scale(tape, logits)
+            logits = op.saves_result(tape, logits)
+            logits = op.scale(tape, logits)
         tape.kind = "activations"
         return logits
 

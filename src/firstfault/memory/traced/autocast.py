@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 _HALF = {
     *(torch.matmul, torch.mm, torch.bmm, torch.addmm, torch.baddbmm, torch.einsum, torch.conv1d, torch.conv2d, torch.conv3d),
     *(functional.linear, torch.Tensor.matmul, torch.Tensor.__matmul__, torch.Tensor.bmm, torch.Tensor.mm),
+    *(torch.Tensor.baddbmm, torch.Tensor.addmm, torch.chain_matmul, functional.conv1d, functional.conv2d),
 }
 _FULL = {
     *(

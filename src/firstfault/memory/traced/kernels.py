@@ -15,11 +15,16 @@ _HALF = (torch.float16, torch.bfloat16)
 LARGEST_FLASH_HEAD = 256
 
 
-def choose_attention(q: Any, k: Any, v: Any, mask: Any) -> str:
+def choose_attention(q: Any, k: Any, v: Any, mask: Any, knows_groups: bool) -> str:
     """The kernel that torch chooses on CUDA (sdp_utils.cpp): `flash` for half precision without a mask, `efficient` unless
-    heads are grouped, else `math`, which materialises the probabilities."""
-    grouped = q.dim() == 4 and k.shape[1] != q.shape[1]
+    heads are grouped, else `math`, which materialises the probabilities.
+
+    Fewer heads of k and v are grouped heads only where the caller says so (`knows_groups`); else they are broadcast.
+    """
     if q.dim() != 4 or q.shape[-2] == 0:
+        return "math"
+    grouped = k.shape[1] != q.shape[1]
+    if grouped and not knows_groups:
         return "math"
     if mask is None and q.dtype in _HALF and q.shape[-1] <= LARGEST_FLASH_HEAD and q.shape[-1] == v.shape[-1]:
         return "flash"
@@ -41,7 +46,7 @@ def attend(
     forced: str = "",
 ) -> Any:
     """`scaled_dot_product_attention` by CUDA's rules, or by the kernel that is `forced`."""
-    kernel = forced or choose_attention(query, key, value, attn_mask)
+    kernel = forced or choose_attention(query, key, value, attn_mask, enable_gqa)
     if kernel == "math":
         return _ATEN._scaled_dot_product_attention_math(
             query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa

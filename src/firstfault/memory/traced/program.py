@@ -20,6 +20,10 @@ def main() -> None:
     os.environ.update(_LOCAL)
     warnings.simplefilter("ignore")
     try:
+        # Half of the time of a trace goes into these imports: once for all requests.
+        import torch._dynamo
+        import transformers.modeling_utils
+
         from . import step  # noqa: F401
     except ImportError as error:
         missing = getattr(error, "name", None) or str(error)
@@ -63,7 +67,7 @@ def _answer(request: dict[str, Any], out: Any) -> None:
             out.write(json.dumps(event, separators=(",", ":")) + "\n")
         done.update(
             operations=step.tracker.operations,
-            parameters=sum(one.numel() for one in step.model.parameters()),
+            parameters=step.parameters_of_base,
             trainable=sum(one.numel() for one in step.parameters),
             answers=step.tracker.answers,
             notes=step.notes,

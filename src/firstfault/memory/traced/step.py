@@ -33,6 +33,7 @@ class Step:
             vocabulary=int(getattr(self.model.config, "vocab_size", 0) or 0),
         )
         install(self.tracker, kernel or ("flash" if plan["attention"] == "flash_attention_2" else ""), self.half)
+        self.parameters_of_base = sum(one.numel() for one in self.model.parameters())
         if plan.get("lora"):
             lora = plan["lora"]
             count = adapt(self.model, lora, getattr(torch, lora.get("dtype") or plan["weights"]))

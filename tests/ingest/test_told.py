@@ -52,3 +52,22 @@ def test_the_words_stand_among_the_evidence(tmp_path: Path) -> None:
     found = _diagnose(tmp_path, words + "\n")
     assert words in [item.text for item in found.evidence]
     assert all(item.text for item in found.evidence)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "In the morning the job was gone, this is the end of the file.\n",
+        "The pod has disappeared, the log is attached.\n",
+        "After two hours it just died without any message.\n",
+    ],
+)
+def test_a_run_that_is_gone_is_asked_how_it_ended(tmp_path: Path, words: str) -> None:
+    found = _diagnose(tmp_path, words)
+    assert (found.verdict, found.entry) == ("undetermined", "killed-by-signal")
+    assert found.missing[0].fact == "exit.code"
+
+
+@pytest.mark.parametrize("words", ["It has not died yet, but is this speed normal?\n", "Is this loss curve good?\n"])
+def test_a_run_that_is_there_is_not_gone(tmp_path: Path, words: str) -> None:
+    assert "run.gone" not in _diagnose(tmp_path, words).facts

@@ -194,7 +194,8 @@ def _silent_start(known: Known, pack: Pack) -> tuple[Candidate, ...]:
         path = _ancestry(entry, known, pack)
         last = path[-1]
         decided = any(_families(condition) <= SILENT_FAMILIES for condition in last.decisive)
-        if last.alive and (decided or (entry.refines is None and _asks_only(entry, SILENT_FAMILIES))):
+        root = entry.refines is None and (_asks_only(entry, SILENT_FAMILIES) or _asks_for_silence(entry))
+        if last.alive and (decided or root):
             opened.append(path)
     opened.sort(key=lambda path: (-len(path[-1].decisive), -len(path), -path[-1].score))
     return opened[0] if opened else ()
@@ -216,6 +217,11 @@ def _families(condition: Condition) -> frozenset[str]:
 
 def _asks_only(entry: Entry, families: frozenset[str]) -> bool:
     return bool(entry.requires) and all(_families(condition) <= families for condition in entry.requires)
+
+
+def _asks_for_silence(entry: Entry) -> bool:
+    """True if a requirement names runs that stop without a word."""
+    return any('"silent"' in condition.if_ for condition in entry.requires)
 
 
 def _asks_for_a_text(entry: Entry, pack: Pack) -> bool:

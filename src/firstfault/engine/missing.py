@@ -88,6 +88,9 @@ def missing_facts(walk: Walk, known: Known, pack: Pack, blanks: Blanks) -> tuple
         again = _WHILE_IT_HANGS if stacks else tuple(reversed(_WHILE_IT_HANGS))
         front = [pack.facts[name] for name in again if name in pack.facts and known.value(name) is None]
         facts = [*front, *(spec for spec in facts if spec not in front)]
+    elif known.value("run.gone") is True and known.value("fault.class") == "silent":
+        front = [pack.facts[name] for name in _behind(known) if name in pack.facts and not _is_settled(name, known)]
+        facts = [*front, *(spec for spec in facts if spec not in front)]
     machine = _BEHIND_A_KIND.get(known.value("collective.suspect_kind"), ())
     front = [pack.facts[name] for name in machine if name in pack.facts and known.value(name) is None]
     facts = [*front, *(spec for spec in facts if spec not in front)]

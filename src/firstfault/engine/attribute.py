@@ -29,10 +29,13 @@ _NOISE = frozenset({"teardown_noise", "gpu_xid_cleanup"})
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
-    """A fatal-looking event that is only a consequence of `by`; `rule` is one plain sentence."""
+    """A fatal-looking event that is only a consequence of `by`; `rule` is one plain sentence.
+
+    `by` is None for what was seen first where only consequences were seen: of a suspect no event is known.
+    """
 
     event: Event
-    by: Event
+    by: Event | None
     rule: str
 
 
@@ -171,6 +174,10 @@ def _answer(
         for effect, cause, sentence in found.explained
         if found is account or not found.own
     ]
+    if first is not None and first.place.rank is not None and not account.own and account.suspects:
+        # What was seen first is a consequence too, unless it is a suspect's own.
+        if first.place.rank not in account.suspects:
+            collateral.insert(0, Explained(event=first, by=None, rule=choice.reason))
     return Attribution(
         fault_class=spoken_class(fault_class),
         initiating=tuple(fault.event for fault in choice.initiating),

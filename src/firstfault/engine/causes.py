@@ -225,7 +225,7 @@ def _in_order(cause: Fault, effect: Fault) -> bool:
     """
     if effect.fault_class == "step_teardown" and cause.fault_class in _TOLD_CLASSES:
         # What a step's end stopped is named below it; a task that was killed before stands above.
-        return cause.event.source_id != effect.event.source_id or cause.event.span.offset < effect.event.span.offset
+        return cause.event.source_id != effect.event.source_id or cause.event.span.offset <= effect.event.span.offset
     if cause.fault_class not in _STOPS or effect.fault_class in _TOLD_CLASSES or effect.tier < 2:
         return True
     if cause.fault_class == "launcher_sigterm" and not effect.is_exit:

@@ -34,11 +34,11 @@ def _marks(aligned: Aligned, attribution: Attribution, book: EvidenceBook, causa
     kinds = {report.source.id: report.source.kind for report in aligned.bundle.reports}
     followed = {(one.event.place.rank, one.event.fault_class) for one in attribution.collateral}
     for event in attribution.initiating:
-        analysed = aligned.hang is not None and event.place.rank is not None and event.place.rank not in attribution.suspects
-        if attribution.suspects and (analysed or seen_waiting(event)):
-            # Of those that wait none was first: the one for which they wait is known.
-            if (event.place.rank, event.fault_class) not in followed:
-                yield _mark("collateral", event, book, causal)
+        if (event.place.rank, event.fault_class) in followed and event.place.rank not in attribution.ranks:
+            # Of those that wait none was first: it stands below, with the others.
+            continue
+        if attribution.suspects and seen_waiting(event):
+            yield _mark("collateral", event, book, causal)
             continue
         yield _mark(_SOURCE_KINDS.get(kinds.get(event.source_id, ""), "initiating"), event, book, causal)
     ranks = _ranks_of_sources(aligned)

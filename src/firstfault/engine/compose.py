@@ -225,7 +225,8 @@ class Composer:
             return f"{said} {_capital(self._attribution.reason)}."
         # The facts are there only where the message of this failure has the numbers.
         arithmetic = (self._known.value(name) for name in _OOM_SENTENCES)
-        return " ".join([said or _capital(self._attribution.reason), *(text for text in arithmetic if isinstance(text, str))])
+        reason = self._attribution.reason
+        return " ".join([said or (f"{_capital(reason)}." if reason else ""), *(text for text in arithmetic if isinstance(text, str))])
 
     def _others(self) -> tuple[OtherFinding, ...]:
         found: dict[tuple[str, int | None], OtherFinding] = {}
@@ -258,9 +259,9 @@ class Composer:
                 made.append(Collateral(rank=event.place.rank, entry=entry, explained_by=because, what=what, evidence=evidence))
         return tuple(made)
 
-    def _because(self, event: Event, by: Event) -> str:
-        found, rank = self._attribution, by.place.rank
-        if self._walk.only_collateral:
+    def _because(self, event: Event, by: Event | None) -> str:
+        found, rank = self._attribution, by.place.rank if by else None
+        if by is None or self._walk.only_collateral:
             # What was seen first is a consequence too: it explains nothing.
             return f"what happened on rank {found.rank}" if found.rank is not None else "a failure that was not read"
         if rank is not None and rank == event.place.rank:

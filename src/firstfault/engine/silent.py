@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from firstfault.engine.align import Aligned
 from firstfault.engine.classes import Fault
 from firstfault.engine.clocks import ran_for_s, started
+from firstfault.engine.rank_map import MAX_RANKS
 from firstfault.engine.streams import FREE
 from firstfault.engine.votes import named_rank, never_entered, odd_one_out
 from firstfault.engine.wording import listed
@@ -65,8 +66,12 @@ def suspect(aligned: Aligned, faults: Sequence[Fault], told_ranks: Collection[in
 def silent_ranks(aligned: Aligned, speaking: Collection[int | None]) -> tuple[int, ...]:
     """Ranks of the world (or of those that printed something) that show no fatal event."""
     ended = {found.place.rank for found in aligned.exits if found.place.rank is not None}
-    world = range(aligned.world_size) if aligned.world_size else aligned.ranks | ended
-    return tuple(sorted(set(world) - set(speaking)))
+    seen = aligned.ranks | ended
+    if aligned.world_size:
+        return tuple(sorted(set(range(aligned.world_size)) - set(speaking)))
+    # Where there is a rank 7 there are ranks 0 to 6: a few of them that left no trace are missing.
+    below = set(range(min(max(seen, default=-1) + 1, MAX_RANKS)))
+    return tuple(sorted((below if 2 * len(below - seen) < len(below) else seen) - set(speaking)))
 
 
 def _busy_while_waited_for(silent: Sequence[int], faults: Sequence[Fault], aligned: Aligned) -> tuple[int, ...]:

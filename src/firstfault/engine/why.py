@@ -63,6 +63,10 @@ def _ranks_of_exits(aligned: Aligned) -> Iterator[int]:
     return (found.place.rank for found in aligned.exits if found.place.rank is not None)
 
 
+def _rank_of(event: Event | None) -> int | None:
+    return event.place.rank if event is not None else None
+
+
 def _listed(ranks: Iterable[int]) -> str:
     numbers = sorted(ranks)
     shown = ", ".join(str(number) for number in numbers[:12])
@@ -154,10 +158,10 @@ class _RankStory:
             call = f"{stands.op or 'call'} #{stands.seq} of {stands.group}"
             return f"Rank {self._rank} is not the one: it waits in {call}{self._for()}."
         by = self._explained[0]
-        own = by.by.place.rank == self._rank
+        own = _rank_of(by.by) == self._rank
         if self._waits_for_a_suspect(by):
             return f"Rank {self._rank} is not the one: it waits in a call that cannot complete without {self._suspected()}."
-        why = next((one for one in self._explained if one.by.place.rank != self._rank), by) if own else by
+        why = next((one for one in self._explained if _rank_of(one.by) != self._rank), by) if own else by
         return f"Rank {self._rank} is not the one: what it reports follows from {first}: {why.rule}."
 
     def _who_was_first(self) -> str:
@@ -237,7 +241,7 @@ class _RankStory:
     def _waits_for_a_suspect(self, one: Explained) -> bool:
         """True if what it follows from is only another rank's wait for a suspect."""
         suspects = self._attribution.suspects
-        return bool(suspects) and one.event.fault_class in _WAITS and one.by.place.rank not in suspects
+        return bool(suspects) and one.event.fault_class in _WAITS and _rank_of(one.by) not in suspects
 
     def _suspected(self) -> str:
         return listed(self._attribution.suspects)
@@ -247,7 +251,7 @@ class _RankStory:
         op, seq, waited = captures.get("op"), captures.get("seq"), ran_for_s(one.event)
         call = f"{op} number {seq}" if op and seq is not None else str(op or "a call that needs its peers")
         time = f" for {format_duration(waited)}" if waited else ""
-        by = one.by.place.rank
+        by = _rank_of(one.by)
         if self._waits_for_a_suspect(one):
             return f"It was in {call}{time}, which cannot complete without {self._suspected()}"
         whom = f"rank {by}" if by is not None and by != self._rank else self._who_was_first().removeprefix("the failure of ")

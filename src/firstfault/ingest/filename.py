@@ -64,7 +64,10 @@ def _host_of(folders: Sequence[str], stem: str) -> str | None:
 
 
 def _numbered_sets(paths: Sequence[str]) -> dict[str, int]:
-    """`train-0.log`, `train-1.log` ... of one folder: their numbers, if they run from 0 without a gap."""
+    """`train-0.log`, `train-1.log` ... of one folder: their numbers, if they run from 0 without a gap.
+
+    Of a larger set one number in four may be missing: the log that is not there is the one to ask for.
+    """
     if len(paths) < 2:
         return {}
     families: dict[tuple[str, str, str], dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -80,7 +83,8 @@ def _numbered_sets(paths: Sequence[str]) -> dict[str, int]:
         families[family][int(found["number"])].append(path)
     numbers: dict[str, int] = {}
     for members in families.values():
-        if len(members) >= 2 and set(members) == set(range(len(members))):
+        missing = max(members) + 1 - len(members)
+        if len(members) >= 2 and 0 in members and 4 * missing <= len(members):
             numbers.update({path: number for number, group in members.items() for path in group})
     return numbers
 

@@ -1,8 +1,8 @@
 """The formula beside traced steps: `python bench/memory_tiers.py PYTHON [FAMILY...] [--cpu]`.
 
 PYTHON is an interpreter with torch and transformers. For the smallest bundled model of each family: how far the formula's peak
-(tier 0) is from that of a step traced there (tier 1), by setting; then all optimizers. With `--cpu` small models are run for real on
-the CPU under the same tracker, beside the trace on tensors without content.
+(tier 0) is from that of a step traced there (tier 1), by setting; then all optimizers. With `--cpu` small models of the same
+families are run for real on the CPU under the same tracker, beside the trace on tensors without content.
 """
 
 from __future__ import annotations
@@ -113,6 +113,82 @@ def _show(family: str, setting: str, plan: MemoryPlan, trace: Trace) -> float | 
     return abs(error)
 
 
+SHRUNK = {
+    **dict.fromkeys(("hidden_size", "n_embd", "d_model", "word_embed_proj_dim"), 64),
+    **dict.fromkeys(("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size"), 160),
+    **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers"), 3),
+    **dict.fromkeys(("num_attention_heads", "n_head", "n_heads"), 8),
+    **dict.fromkeys(("moe_intermediate_size", "shared_expert_intermediate_size"), 32),
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "vocab_size": 1000,
+    "num_local_experts": 4,
+    "num_experts": 4,
+    "max_position_embeddings": 128,
+    "n_positions": 128,
+    "max_seq_len": 128,
+    "sliding_window": 4096,
+}
+
+
+def small(config: dict[str, Any]) -> dict[str, Any]:
+    """The same family with layers that a CPU runs in no time."""
+    made = {name: SHRUNK.get(name, value) if value is not None else None for name, value in config.items()}
+    if "layer_types" in made:
+        made["layer_types"] = made["layer_types"][:3]
+    if config.get("num_key_value_heads") == config.get("num_attention_heads") and "num_key_value_heads" in made:
+        made["num_key_value_heads"] = 8
+    for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
+        made.pop(name, None)
+    return made
+
+
+def run_for_real(python: str, families: list[str]) -> None:
+    """The same steps on `meta` and on the CPU, both with torch's plain attention, the only one that both have."""
+    settings = {name: SETTINGS[name] for name in SETTINGS if name not in ("fp32 padded", "autocast")}
+    worst = []
+    print(
+        f"{'family':<14}{'setting':<24}{'on the CPU':>13}{'traced':>13}{'error %':>9}   bytes; the phase with the largest error"
+    )
+    for family, (name, config) in sorted(smallest().items()):
+        if (families and family not in families) or read_config(config).kind != "decoder":
+            continue
+        plan = MemoryPlan(model=name, config=small(config), micro_batch=2, seq_len=64)
+        plans = [replace(plan, **changed) for changed in settings.values()]
+        both = [Request(plan=one, kernel="math", device=device) for one in plans for device in ("meta", "cpu")]
+        found = list(traces(both, python, seconds=1200))
+        for number, setting in enumerate(settings):
+            traced, real = found[2 * number], found[2 * number + 1]
+            if traced.failure or real.failure:
+                print(f"{family:<14}{setting:<24}   {traced.failure or real.failure}", flush=True)
+                continue
+            on_meta, on_cpu = without_kernels(traced), without_kernels(real)
+            off = {phase: 100 * (on_meta[phase] / size - 1) for phase, size in on_cpu.items()}
+            phase = max(off, key=lambda one: abs(off[one]))
+            worst.append(abs(off[phase]))
+            print(
+                f"{family:<14}{setting:<24}{on_cpu[phase]:>13,}{on_meta[phase]:>13,}{off[phase]:>+9.4f}   {phase}", flush=True
+            )
+    print(f"{len(worst)} rows, median of the worst phases {statistics.median(worst):.4f} %, worst {max(worst):.4f} %")
+
+
+def without_kernels(trace: Trace) -> dict[str, int]:
+    """Peaks by phase of what tensors take, to the byte: what only CUDA's kernels take is left out."""
+    peaks: dict[str, int] = {}
+    held: dict[int, int] = {}
+    live, phase = 0, ""
+    for event in trace.events:
+        if event[0] == "a" and event[3] != "workspaces":
+            held[event[1]] = event[2]
+            live += event[2]
+        elif event[0] == "f":
+            live -= held.pop(event[1], 0)
+        elif event[0] == "p":
+            phase = event[1]
+        peaks[phase] = max(peaks.get(phase, 0), live)
+    return peaks
+
+
 if __name__ == "__main__":
     words = [word for word in sys.argv[1:] if word != "--cpu"]
-    compare(words[0], words[1:])
+    (run_for_real if "--cpu" in sys.argv else compare)(words[0], words[1:])

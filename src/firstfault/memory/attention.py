@@ -63,27 +63,35 @@ def attend(
     caps: bool = False,
 ) -> Tensor:
     """The attention output, `q.numel` elements in the layout that the output projection reads."""
+    if setting.autocast:
+        q, k, v = cast(tape, q, setting.compute), cast(tape, k, setting.compute), cast(tape, v, setting.compute)
     kernel = setting.kernel(q.width, heads != kv_heads)
     if kernel == "flash":
-        return _fused(tape, setting, q, k, v, heads, kv_heads)
+        out = _fused(tape, setting, q, k, v, heads, kv_heads)
+        # The kernel answers in the layout of q: heads first where they were put together anew.
+        return copy(tape, out) if setting.heads_first else out
     if kernel == "efficient":
         groups = heads // kv_heads
-        if groups > 1:
+        if groups > 1 and kv_heads > 1:
+            # A single head is repeated by a view.
             k, v = copy(tape, k, k.numel * groups), copy(tape, v, v.numel * groups)
-        return _fused(tape, setting, q, k, v, heads, heads)
+        mask = tape.new(setting.rows * setting.seq, q.width) if setting.padded else None
+        return _fused(tape, setting, q, k, v, heads, heads, mask)
     if kernel == "math":
         return _math(tape, setting, q, k, v, heads // kv_heads, heads, causal)
     return _eager(tape, setting, q, k, v, heads // kv_heads, heads, p, caps)
 
 
-def _fused(tape: Tape, setting: Setting, q: Tensor, k: Tensor, v: Tensor, heads: int, kv_heads: int) -> Tensor:
-    """A kernel that keeps q, k, v, its output and the log of the sums (fp32, one a head and row)."""
+def _fused(
+    tape: Tape, setting: Setting, q: Tensor, k: Tensor, v: Tensor, heads: int, kv_heads: int, mask: Tensor | None = None
+) -> Tensor:
+    """A kernel that keeps q, k, v, the mask, its output and the log of the sums (fp32, one a head and row)."""
     out = tape.new(q.numel, q.width)
     sums = tape.new(setting.rows * heads, 4)
     nq, nk, width = q.numel, k.numel, q.width
-    kept = (q, k, v, Tensor(out.storage, out.numel, width), sums)
+    kept = (q, k, v, mask, Tensor(out.storage, out.numel, width), sums)
 
-    def backward(g: Tensor, saved: tuple[Tensor, ...] = kept) -> Gradients:
+    def backward(g: Tensor, saved: tuple[Tensor | None, ...] = kept) -> Gradients:
         made = (tape.new(nq, width), tape.new(nk, width), tape.new(nk, width))
         if setting.device_kernels:
             scratch = [tape.new(nq, 4, "workspaces"), tape.new(setting.rows * heads, 4, "workspaces")]

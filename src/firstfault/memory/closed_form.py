@@ -68,6 +68,7 @@ class Step:
             attention="eager" if shape.family in EAGER_ONLY else plan.attention,
             padded=plan.padded,
             broadcasts_kv=shape.broadcasts_kv,
+            heads_first=0 < shape.rotary < 1 or shape.broadcasts_kv,
         )
         reduce = DTYPE_BYTES[parallel.reduce_dtype] if parallel.reduce_dtype else self.width
         shards = (

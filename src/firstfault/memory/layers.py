@@ -25,7 +25,8 @@ class Weights:
             self.matrices[role] = Parameter(copies * matrix.out * matrix.into, width, trained=trained)
             if matrix.bias:
                 self.biases[role] = Parameter(matrix.out, width, trained=trained)
-            if lora is not None and copies == 1 and targeted(matrix.name, lora):
+            # The router of experts is no linear module: adapters pass it by.
+            if lora is not None and copies == 1 and role != "router" and targeted(matrix.name, lora):
                 self.adapters[role] = (
                     Parameter(lora.rank * matrix.into, lora_width),
                     Parameter(lora.rank * matrix.out, lora_width),
@@ -199,4 +200,4 @@ class LayerCode:
             return op.pointwise(self.tape, x)
         if self.shape.activation == "relu":
             return op.saves_result(self.tape, x)
-        return op.gelu_written_out(self.tape, x)
+        return op.gelu_written_out(self.tape, x, autocast=self.setting.autocast)

@@ -177,10 +177,10 @@ def split(tape: Tape, x: Tensor, sizes: list[int]) -> list[Tensor]:
     return parts
 
 
-def gelu_written_out(tape: Tape, x: Tensor) -> Tensor:
-    """`0.5 * x * (1 + tanh(c * (x + 0.044715 * x**3)))`, each step a kernel of its own."""
+def gelu_written_out(tape: Tape, x: Tensor, *, autocast: bool = False) -> Tensor:
+    """`0.5 * x * (1 + tanh(c * (x + 0.044715 * x**3)))`, each step a kernel of its own; autocast takes the power in fp32."""
     half = scale(tape, x)
-    cube = _cubed(tape, x)
+    cube = _cubed(tape, cast(tape, x, 4) if autocast else x)
     inner = add(tape, x, scale(tape, cube))
     del cube
     tanh = saves_result(tape, scale(tape, inner))

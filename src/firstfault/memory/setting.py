@@ -11,7 +11,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """Batch and length of one forward, the width in bytes of weights and of computation, and which kernels run.
 
     `padded` batches carry a mask. `narrows_late`: a softmax in fp32 is cast back behind dropout, by
-    autocast, not before it, by the model. `device_kernels` counts what CUDA kernels allocate inside one operation.
+    autocast, not before it, by the model. `heads_first`: q and k reach the kernel as heads by tokens. `device_kernels` counts
+    what CUDA kernels allocate inside one operation.
     """
 
     batch: int
@@ -24,6 +25,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     narrows_late: bool = False
     device_kernels: bool = True
     broadcasts_kv: bool = False
+    heads_first: bool = False
 
     @property
     def rows(self) -> int:

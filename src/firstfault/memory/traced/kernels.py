@@ -124,7 +124,16 @@ def install(tracker: Tracker, forced: str, half: Any) -> None:
         functional.rms_norm = rms_norm
     tracker.hidden["_scaled_dot_product_flash_attention_backward"] = _flash_scratch
     tracker.hidden["_scaled_dot_product_efficient_attention_backward"] = _efficient_scratch
+    tracker.instead["_grouped_mm"] = _grouped
     _open_optimizers()
+
+
+def _grouped(func: Any, args: Any, kwargs: Any) -> Any:
+    """CUDA multiplies groups of matrices of every type, the shape function knows only bf16."""
+    types = [one.dtype for one in args if isinstance(one, torch.Tensor) and one.dtype.is_floating_point]
+    narrow = [one.to(torch.bfloat16) if isinstance(one, torch.Tensor) and one.dtype.is_floating_point else one for one in args]
+    out = func(*narrow, **kwargs)
+    return out if types[0] == out.dtype else torch.empty_like(out, dtype=types[0])
 
 
 def _narrow(one: Any, half: Any) -> Any:

@@ -23,8 +23,9 @@ class Tracker(TorchDispatchMode):
     `["k", number, kind]` for a new name, `["p", phase]`.
 
     A storage ends when torch lets it go, by a weak reference to it. What a CUDA kernel takes besides is added where the
-    operation is dispatched (`hidden`). Questions about the content of a tensor, which there is none, get the answer `full`:
-    no padding in the mask, one sequence a row; each place that asks is counted in `answers`.
+    operation is dispatched (`hidden`); `instead` names operations whose shapes are found another way. Questions about the
+    content of a tensor, which there is none, get the answer `full`: no padding in the mask, one sequence a row; each place
+    that asks is counted in `answers`.
     """
 
     def __init__(self, device: str, *, full: bool, hopper: bool, vocabulary: int) -> None:
@@ -40,6 +41,7 @@ class Tracker(TorchDispatchMode):
         self.in_backward = False
         self.modules: list[str] = [""]
         self.hidden: dict[str, Callable[..., list[int]]] = {}
+        self.instead: dict[str, Callable[..., Any]] = {}
         self._numbers: dict[int, int] = {}
         self._references: dict[int, Any] = {}
         self._next = 0
@@ -57,7 +59,7 @@ class Tracker(TorchDispatchMode):
             return self._answer(args[0])
         if name in _PRODUCTS:
             self._take_workspace()
-        out = func(*args, **(kwargs or {}))
+        out = self.instead.get(name, _plainly)(func, args, kwargs or {})
         for one in tree_leaves(out):
             if isinstance(one, torch.Tensor):
                 self.see(one)
@@ -119,6 +121,10 @@ class Tracker(TorchDispatchMode):
         if tensor.dtype == torch.bool:
             return self.full
         return 1.0 if tensor.dtype.is_floating_point else 1
+
+
+def _plainly(func: Any, args: Any, kwargs: Any) -> Any:
+    return func(*args, **kwargs)
 
 
 def _is_between(path: str) -> bool:

@@ -10,6 +10,7 @@ from firstfault.engine.investigate import investigate
 from firstfault.ingest.bundle import gather
 from firstfault.knowledge.pack import load_pack
 from firstfault.knowledge.schema import Pack
+from firstfault.model.bundle import Bundle
 from firstfault.model.diagnosis import Diagnosis
 
 CLOSED = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:44123"
@@ -21,12 +22,17 @@ def _pack() -> Pack:
     return load_pack()
 
 
-def diagnosed(folder: Path, files: Mapping[str, str]) -> Diagnosis:
-    """The answer to a folder that holds `files` by relative path."""
+def gathered(folder: Path, files: Mapping[str, str]) -> Bundle:
+    """What is read of a folder that holds `files` by relative path."""
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
-    return investigate(gather([folder], _pack()), _pack())
+    return gather([folder], _pack())
+
+
+def diagnosed(folder: Path, files: Mapping[str, str]) -> Diagnosis:
+    """The answer to a folder that holds `files` by relative path."""
+    return investigate(gathered(folder, files), _pack())
 
 
 def steps(count: int, *, at: int = 7200, ranks: Sequence[int] = ()) -> str:
@@ -57,7 +63,8 @@ def account(clock: str, launcher: int, *, stopped: Sequence[int] = (), failed: t
     api = f"{clock} {launcher} torch/distributed/elastic/multiprocessing/api.py"
     told = [f"W1104 {api}:900] Sending process {pid} closing signal SIGTERM\n" for pid in stopped]
     local, code, pid = failed
-    return f"{''.join(told)}E1104 {api}:874] failed (exitcode: {code}) local_rank: {local} (pid: {pid}) of binary: /usr/bin/python\n"
+    ended = f"failed (exitcode: {code}) local_rank: {local} (pid: {pid}) of binary: /usr/bin/python"
+    return f"{''.join(told)}E1104 {api}:874] {ended}\n"
 
 
 def report(host: str, root: tuple[int, int, int, int, str], *others: tuple[int, int, int, int, str]) -> str:
@@ -65,8 +72,8 @@ def report(host: str, root: tuple[int, int, int, int, str], *others: tuple[int, 
     line, dashes = "=" * 60, "-" * 60
     told = "".join(_failure(number + 1, host, one) for number, one in enumerate(others)) or "  <NO_OTHER_FAILURES>\n"
     first = _failure(0, host, root)
-    head = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
-    return f"{head}{line}\ntrain.py FAILED\n{dashes}\nFailures:\n{told}{dashes}\nRoot Cause (first observed failure):\n{first}{line}\n"
+    head = f"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n{line}\ntrain.py FAILED\n{dashes}\n"
+    return f"{head}Failures:\n{told}{dashes}\nRoot Cause (first observed failure):\n{first}{line}\n"
 
 
 def _failure(number: int, host: str, failure: tuple[int, int, int, int, str]) -> str:

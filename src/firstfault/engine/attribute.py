@@ -174,10 +174,9 @@ def _answer(
         for effect, cause, sentence in found.explained
         if found is account or not found.own
     ]
-    if first is not None and first.place.rank is not None and not account.own and account.suspects:
+    if first is not None and not account.own and account.suspects and first.place.rank not in (None, *account.suspects):
         # What was seen first is a consequence too, unless it is a suspect's own.
-        if first.place.rank not in account.suspects:
-            collateral.insert(0, Explained(event=first, by=None, rule=choice.reason))
+        collateral.insert(0, Explained(event=first, by=None, rule=choice.reason))
     return Attribution(
         fault_class=spoken_class(fault_class),
         initiating=tuple(fault.event for fault in choice.initiating),

@@ -225,8 +225,8 @@ class Composer:
             return f"{said} {_capital(self._attribution.reason)}."
         # The facts are there only where the message of this failure has the numbers.
         arithmetic = (self._known.value(name) for name in _OOM_SENTENCES)
-        reason = self._attribution.reason
-        return " ".join([said or (f"{_capital(reason)}." if reason else ""), *(text for text in arithmetic if isinstance(text, str))])
+        said = said or (f"{_capital(self._attribution.reason)}." if self._attribution.reason else "")
+        return " ".join([said, *(text for text in arithmetic if isinstance(text, str))])
 
     def _others(self) -> tuple[OtherFinding, ...]:
         found: dict[tuple[str, int | None], OtherFinding] = {}

@@ -14,8 +14,13 @@ from firstfault.model.fact import Setting
 
 _WORLD_FACTS = ("run.world_size", "launch.world_size_seen")
 _WORLD_CAPTURES = ("world_size", "nranks")
-_PROCESS_OPTIONS = ("--nproc-per-node", "--nproc_per_node", "--num_processes", "--num-processes")
-_NODE_OPTIONS = ("--nnodes", "--num_machines", "--num-machines")
+_A_NODE = ("--nproc-per-node", "--nproc_per_node", "--num_gpus")
+_IN_ALL = {
+    "accelerate": ("--num_processes", "--num-processes"),
+    "mpirun": ("-np", "-n", "--np", "--n"),
+    "srun": ("--ntasks", "-n", "#SBATCH --ntasks"),
+}
+_NODE_OPTIONS = ("--nnodes", "--num_machines", "--num-machines", "--num_nodes")
 _COMMUNICATOR = "nccl.communicator"
 _CAUGHT_SIGNAL = "process.got_signal"
 _RESTART = "launcher.restarts_workers"
@@ -252,10 +257,12 @@ def _world_size(bundle: Bundle, places: Iterable[Place], nodes: int | None) -> i
     settings = list(_settings(bundle))
     if not sizes:
         declared = _option((s for s in settings if s.family == "environment"), ("WORLD_SIZE",))
-        a_node = _option(settings, _PROCESS_OPTIONS[:2])
-        in_all = _option(settings, _PROCESS_OPTIONS[2:])
+        launchers = {str(s.value) for s in settings if s.family == "command" and s.key == "launcher"}
+        a_node = _option(settings, _A_NODE)
+        in_all = _option(settings, [key for launcher in sorted(launchers) for key in _IN_ALL.get(launcher, ())])
         planned = a_node * (nodes or 1) if a_node else in_all
-        sizes = [size for size in (declared, planned) if size and size <= MAX_RANKS][:1]
+        printed = _option((s for s in settings if s.family == "printed"), ("world_size",))
+        sizes = [size for size in (declared, planned, printed) if size and size <= MAX_RANKS][:1]
     started = _started_here(bundle) if (nodes or 1) == 1 else 0
     if not sizes and not started:
         return None
@@ -295,7 +302,7 @@ def _settings(bundle: Bundle) -> Iterator[Setting]:
         yield from report.settings
 
 
-def _option(settings: Iterable[Setting], keys: tuple[str, ...]) -> int | None:
+def _option(settings: Iterable[Setting], keys: Collection[str]) -> int | None:
     for setting in settings:
         if setting.key in keys:
             text = str(setting.value)

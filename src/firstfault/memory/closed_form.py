@@ -68,7 +68,7 @@ class Step:
             attention="eager" if shape.family in EAGER_ONLY else plan.attention,
             padded=plan.padded,
             broadcasts_kv=shape.broadcasts_kv,
-            heads_first=0 < shape.rotary < 1 or shape.broadcasts_kv,
+            heads_first=0 < shape.rotary < 1 or shape.family == "phi3",
         )
         reduce = DTYPE_BYTES[parallel.reduce_dtype] if parallel.reduce_dtype else self.width
         shards = (
@@ -275,6 +275,8 @@ def _groups(model: Model) -> Groups:
     found += [(1, one, True) for one in model.tables] + [(1, one, False) for one in (*model.norms, *model.extra)]
     if not model.shape.tied and model.head.numel:
         found.append((1, model.head, False))
+    if model.head_bias is not None:
+        found.append((1, model.head_bias, False))
     if model.patch is not None:
         found.append((1, model.patch, False))
     return found

@@ -192,7 +192,7 @@ DECODERS: dict[str, Callable[[Config], Architecture]] = {
     "gemma2": _gemma2,
     "qwen2": lambda config: _llama(config, qkv_bias=True, out_bias=False),
     "qwen3": lambda config: _llama(config, qk_norm="head"),
-    "olmo2": lambda config: _llama(config, qk_norm="whole", wiring="post-rms"),
+    "olmo2": lambda config: _llama(config, norm="gemma", qk_norm="whole", wiring="post-rms"),
     "gemma3_text": _gemma3,
     "gemma3": _gemma3,
     "smollm3": _llama,

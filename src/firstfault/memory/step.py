@@ -32,6 +32,7 @@ class Model:
         self.extra = [Parameter(matrix.numel, width, trained=full) for matrix in shape.extra]
         head = shape.head
         self.head = self.tables[0] if shape.tied else Parameter(head.out * head.into if head else 0, width, trained=full)
+        self.head_bias = Parameter(head.out, width, trained=full) if head is not None and head.bias else None
         self.patch = Parameter(shape.patch.numel, width, trained=full) if shape.patch else None
         self.counted: list[Storage] = []
 
@@ -57,7 +58,7 @@ class Model:
         if self.plan.loss in ("fused", "chunked") and not shape.labels:
             return hidden
         tape.kind = "logits"
-        logits = op.linear(tape, hidden, self.head, shape.head.out, shape.head.into)
+        logits = op.linear(tape, hidden, self.head, shape.head.out, shape.head.into, bias=self.head_bias)
         del hidden
         if shape.scales_logits:
             logits = op.scale(tape, logits)
@@ -71,15 +72,10 @@ class Model:
     def _embedded(self) -> Tensor:
         tape, shape, numel = self.tape, self.shape, self.setting.rows * self.shape.hidden
         width = self.setting.width
-        sizes = [table.numel for table in self.tables[:3]]
-        size = sizes[0]
-
-        def look_up_back(g: Tensor) -> Gradients:
-            return (tape.new(size, width, "gradients"),)
-
-        hidden = tape.record(tape.new(numel, width), (self.tables[0],), look_up_back)
-        if len(sizes) > 1 and shape.kind != "encoder-decoder":
-            hidden = op.add(tape, hidden, tape.new(numel, width))
+        hidden = self._looked_up(self.tables[0], numel)
+        if shape.kind != "encoder-decoder":
+            for table in self.tables[1:]:
+                hidden = op.add(tape, hidden, self._looked_up(table, self.setting.seq * shape.hidden))
         if shape.scales_embedding:
             hidden = op.scale(tape, hidden)
         if shape.embedding_norm and self.norms:
@@ -88,6 +84,11 @@ class Model:
             # transformers lets the embeddings' output require a gradient, or nothing inside a checkpoint would get one.
             hidden = tape.record(hidden, (Parameter(0, width),), lambda g: (None,))
         return op.dropout(tape, hidden, shape.embedding_dropout)
+
+    def _looked_up(self, table: Parameter, numel: int) -> Tensor:
+        """Rows of a table; its gradient is as large as the table."""
+        tape, size, width = self.tape, table.numel, table.width
+        return tape.record(tape.new(numel, width), (table,), lambda g: (tape.new(size, width, "gradients"),))
 
     def _final_norm(self, hidden: Tensor) -> Tensor:
         shape, weight = self.shape, self.norms[-1]

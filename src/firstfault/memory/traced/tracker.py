@@ -59,7 +59,8 @@ class Tracker(TorchDispatchMode):
             return self._answer(args[0])
         if name in _PRODUCTS:
             self._take_workspace()
-        out = self.instead.get(name, _plainly)(func, args, kwargs or {})
+        instead = self.instead.get(name)
+        out = func(*args, **(kwargs or {})) if instead is None else instead(func, args, kwargs or {})
         for one in tree_leaves(out):
             if isinstance(one, torch.Tensor):
                 self.see(one)
@@ -121,10 +122,6 @@ class Tracker(TorchDispatchMode):
         if tensor.dtype == torch.bool:
             return self.full
         return 1.0 if tensor.dtype.is_floating_point else 1
-
-
-def _plainly(func: Any, args: Any, kwargs: Any) -> Any:
-    return func(*args, **kwargs)
 
 
 def _is_between(path: str) -> bool:

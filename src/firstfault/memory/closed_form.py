@@ -161,7 +161,7 @@ class Step:
         start = tape.live
         root = self._gathered_root()
         logits = self.model.forward()
-        if plan.parallel.strategy != "dp" and phase is None:
+        if phase is None:
             self.enter("loss")
         loss = lose(self.model, logits)
         if plan.parallel.strategy == "dp" and plan.parallel.world > 1:

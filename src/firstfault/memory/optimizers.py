@@ -42,7 +42,8 @@ def moment_bytes(plan: MemoryPlan, groups: Sequence[tuple[int, Parameter, bool]]
     largest = max((one.numel * one.width for _, one in trained), default=0)
     name, implementation = plan.optimizer.name, plan.optimizer.implementation
     if name == "adafactor":
-        return 3 * 4 * max((one.numel for _, one in trained), default=0)
+        # Square and update; for weights in half precision also weight and gradient in fp32.
+        return max((one.numel * 4 * (2 if one.width == 4 else 4) for _, one in trained), default=0)
     if name == "adamw_8bit" or name in ("none", "sgd", "sgd_momentum") or implementation == "fused":
         return 0
     if implementation == "loop":

@@ -200,12 +200,13 @@ def _located(place: Place, first_ranks: dict[str | None, int]) -> Place:
 
 
 def _first_ranks(places: Iterable[Place], one_node: bool) -> dict[str | None, int]:
-    if one_node:
-        return {None: 0}
-    votes: dict[str, Counter[int]] = {}
+    votes: dict[str | None, Counter[int]] = {}
     for place in places:
-        if place.rank is not None and place.local_rank is not None and place.host and place.rank >= place.local_rank:
-            votes.setdefault(place.host, Counter())[place.rank - place.local_rank] += 1
+        known = place.rank is not None and place.local_rank is not None and (place.host or one_node)
+        if known and (first := (place.rank or 0) - (place.local_rank or 0)) >= 0:
+            votes.setdefault(None if one_node else place.host, Counter())[first] += 1
+    if one_node and not votes:
+        return {None: 0}
     return {host: counted.most_common(1)[0][0] for host, counted in votes.items()}
 
 

@@ -11,11 +11,14 @@ import msgspec
 
 from firstfault.engine.align import Aligned
 from firstfault.engine.classes import Fault
+from firstfault.engine.clocks import Delay
 from firstfault.engine.votes import named_rank, odd_one_out
 from firstfault.model.diagnosis import Certainty
+from firstfault.model.event import Place
 
 SYMMETRIC_SHARE = 0.9
 CLEARLY_EARLIER_S = 5.0
+MAX_END_LAG_S = 10.0
 _ONE_ACT = frozenset({"keyboard_interrupt", "scheduler_stop"})
 _NAMES_ANOTHER = frozenset({"collective_mismatch"})
 
@@ -47,9 +50,9 @@ def choose(roots: Sequence[Fault], aligned: Aligned, told_ranks: Collection[int]
     shapes = {fault.shape for fault in roots}
     early = _clearly_first(roots, aligned)
     if early is not None:
-        return _one(
-            early, "likely" if len(shapes) == 1 else "established", "it failed before all other ranks that failed by themselves"
-        )
+        sure = len(shapes) > 1 and all(fault.event.place.time is not None for fault in roots)
+        reason = "it failed before all other ranks that failed by themselves"
+        return _one(early, "established" if sure else "likely", reason)
     if len(shapes) == 1:
         return _alike(roots, aligned)
     return _unlike(roots, aligned, told_ranks)
@@ -123,18 +126,38 @@ def _pointed_at(faults: Sequence[Fault], aligned: Aligned) -> Choice:
 
 
 def _clearly_first(faults: Sequence[Fault], aligned: Aligned) -> Fault | None:
-    """The fault that precedes all others by more than the clocks' error and what a step or two may take."""
-    first = faults[0]
+    """The fault that precedes all others by more than the clocks' error and what a step or two may take.
+
+    Where its own line has no time, the end of its process stands for it, which follows it within seconds.
+    """
+    ends = _ends_of_ranks(aligned)
+    moments = {fault: fault.event.place if fault.event.place.time else ends.get(fault.rank) for fault in faults}
+    slack = CLEARLY_EARLIER_S + (0.0 if all(fault.event.place.time for fault in faults) else MAX_END_LAG_S)
+    first, at = faults[0], moments[faults[0]]
     for fault in faults[1:]:
-        delay = aligned.clocks.delay(fault.event.place, first.event.place)
+        delay = _delay(moments[fault], at, aligned)
         if delay is None:
             return None
-        first = fault if delay.seconds > 0 else first
+        first, at = (fault, moments[fault]) if delay.seconds > 0 else (first, at)
     for fault in faults:
-        delay = aligned.clocks.delay(first.event.place, fault.event.place)
-        if fault is not first and (delay is None or delay.seconds <= delay.error_s + CLEARLY_EARLIER_S):
+        delay = _delay(at, moments[fault], aligned)
+        if fault is not first and (delay is None or delay.seconds <= delay.error_s + slack):
             return None
     return first
+
+
+def _delay(a: Place | None, b: Place | None, aligned: Aligned) -> Delay | None:
+    return aligned.clocks.delay(a, b) if a is not None and b is not None else None
+
+
+def _ends_of_ranks(aligned: Aligned) -> dict[int | None, Place]:
+    """Where the processes of ranks ended by themselves, at the time that their launcher gives; nothing for several attempts."""
+    ends: dict[int | None, Place] = {}
+    for found in aligned.exits if len(aligned.attempts) < 2 else ():
+        time = found.place.time
+        if not found.by_launcher and found.place.rank is not None and time is not None and time.kind == "wall":
+            ends.setdefault(found.place.rank, found.place)
+    return ends
 
 
 def _alike(faults: Sequence[Fault], aligned: Aligned) -> Choice:

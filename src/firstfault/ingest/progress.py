@@ -31,6 +31,7 @@ def _progress(sample: ProgressSample, reading: Reading) -> Progress:
         last_span=SourceSpan(reading.ctx.source.path, last.line, last.offset),
         last_text=last.text[:MAX_TEXT_CHARS],
         last_time=place.time,
+        first_time=parse_prefix(first.text, label=reading.label).place.time if first.offset != last.offset else place.time,
         attempt=place.attempt,
     )
 

@@ -10,6 +10,7 @@ import msgspec
 from firstfault.ingest import traceback_lines as lines_of
 from firstfault.ingest.context import Context
 from firstfault.ingest.lines import Line
+from firstfault.ingest.record_time import with_record_times
 from firstfault.ingest.traceback_blocks import Block, Chain, Link, Style
 from firstfault.ingest.traceback_lines import begins_record, exception_of, indentation
 from firstfault.model.event import Frame, Place, Traceback
@@ -56,7 +57,7 @@ def read_tracebacks(lines: Sequence[Line], ctx: Context) -> tuple[Traceback, ...
     found.sort(key=lambda traceback: traceback.last.span.offset)
     if len(found) > MAX_TRACEBACKS:
         found = found[: MAX_TRACEBACKS // 2] + found[-MAX_TRACEBACKS // 2 :]
-    return tuple(found)
+    return with_record_times(found, lines)
 
 
 class _Stream:

@@ -146,6 +146,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     last_span: SourceSpan | None = None
     last_text: str = ""
     last_time: Clock | None = None
+    first_time: Clock | None = None
     attempt: int | None = None
     local_rank: int | None = None
     host: str | None = None

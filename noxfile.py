@@ -36,11 +36,12 @@ def full(session: nox.Session) -> None:
 
 @nox.session
 def launch(session: nox.Session) -> None:
-    """`plan` against the real torchrun and accelerate, with pretended GPUs."""
+    """`plan` against the real torchrun and accelerate, with pretended GPUs; `forecast` against steps of the real torch."""
     session.install("-e", ".[test]")
     session.install("torch==2.13.0", "accelerate==1.15.0", "transformers==5.24.0")
     python = f"{session.virtualenv.bin}/python"
-    session.run("pytest", "tests/launch", *session.posargs, env={"FIRSTFAULT_TORCH_PYTHON": python})
+    traced = [f"tests/memory/test_{name}.py" for name in ("trace", "families")]
+    session.run("pytest", "tests/launch", *traced, *session.posargs, env={"FIRSTFAULT_TORCH_PYTHON": python})
 
 
 @nox.session

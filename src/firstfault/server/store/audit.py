@@ -1,0 +1,49 @@
+"""Who did what to what, for those who run the console. Never content."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import delete, insert, select
+
+from firstfault.server.records import AuditLine
+from firstfault.server.store.access import Access, as_utc
+from firstfault.server.store.schema import audit
+
+MAX_DETAIL_CHARS = 500
+
+
+class Audit:
+    """The log of what people and tokens did."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def add(self, line: AuditLine) -> None:
+        """Write a line."""
+        values = {"at": line.at, "actor": line.actor, "action": line.action, "target": line.target}
+        with self._access.write() as connection:
+            connection.execute(insert(audit).values(**values, detail=line.detail[:MAX_DETAIL_CHARS]))
+
+    def list(self, *, actor: str | None = None, limit: int = 200) -> Sequence[AuditLine]:
+        """The last lines, the newest first."""
+        wanted = select(audit).order_by(audit.c.id.desc()).limit(limit)
+        if actor is not None:
+            wanted = wanted.where(audit.c.actor == actor)
+        with self._access.read() as connection:
+            rows = connection.execute(wanted).all()
+        return [
+            AuditLine(at=_at(row.at), actor=row.actor, action=row.action, target=row.target, detail=row.detail) for row in rows
+        ]
+
+    def expire(self, before: datetime) -> int:
+        """Forget what is older; how many lines there were."""
+        with self._access.write() as connection:
+            return connection.execute(delete(audit).where(audit.c.at < before)).rowcount
+
+
+def _at(value: datetime) -> datetime:
+    found = as_utc(value)
+    assert found is not None
+    return found

@@ -24,16 +24,17 @@ def check(**files: str) -> list[tuple[str, str]]:
         ("gpu_ids: [0, 1]", "launcher-config-value-type"),
         ("num_gpus: 4", "launcher-config-unknown-keys"),
         ("\tdebug: true", "launcher-config-syntax"),
-        ("fsdp_config:\n  fsdp_versoin: 2", "launcher-mode-not-on"),
     ],
 )
 def test_what_is_wrong_in_an_accelerate_file_has_its_line(line: str, entry: str) -> None:
     config = f"compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_machines: 1\nnum_processes: 4\n{line}\n"
-    if entry == "launcher-mode-not-on":
-        # A table of another mode is what `accelerate config` leaves behind: no finding.
-        assert check(a_DOT_yaml=config) == []
-    else:
-        assert check(a_DOT_yaml=config) == [(entry, "a.yaml:5")]
+    assert check(a_DOT_yaml=config) == [(entry, "a.yaml:5")]
+
+
+def test_a_table_of_another_mode_is_found_and_an_empty_one_is_not() -> None:
+    config = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_machines: 1\nnum_processes: 4\nfsdp_config:"
+    assert check(a_DOT_yaml=f"{config}\n  fsdp_version: 2\n") == [("launcher-mode-not-on", "a.yaml:6")]
+    assert check(a_DOT_yaml=f"{config} {{}}\n") == []
 
 
 def test_batch_numbers_are_held_against_the_processes_of_the_other_file() -> None:

@@ -35,6 +35,8 @@ def request_of(command: tuple[str, ...], machine: Machine, versions: dict[str, s
 
 def request_of_text(text: str, name: str, machine: Machine, versions: dict[str, str]) -> Request:
     """The request of the launch in a script `name`, or in one line of shell (`name` empty); UsageError without one."""
+    from msgspec.structs import replace
+
     from firstfault.launch.script import launch_of, read_script
 
     found = launch_of(read_script(text, name=name, environment=_variables(), read=read_file))
@@ -44,7 +46,7 @@ def request_of_text(text: str, name: str, machine: Machine, versions: dict[str, 
     if name or found.wrappers:
         passed = f"behind {', '.join(found.wrappers)}" if found.wrappers else ""
         notes = (f"the command {', '.join(filter(None, (f'of {found.where}' if name else '', passed)))}", *notes)
-    return _request(found.words, dict(found.environment), machine, versions, notes)
+    return replace(_request(found.words, dict(found.environment), machine, versions, notes), script=name)
 
 
 def read_file(path: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -43,12 +44,17 @@ def check_files(paths: Sequence[str], request: Request, pack: Pack) -> tuple[Pla
             planned = make_plan(asked)
             world = planned.world_size
             facts = facts_of_plan(planned, asked)
-            found += [_placed(one, planned, report) for one in held_against(facts, said_by(planned), (report,), pack)]
+            opened = held_against(facts, said_by(planned), partial(_alone, report), pack)
+            found += [_placed(one, planned, report) for one in opened]
     framework = Script(script or "", (), text).framework
     for report in reports:
         if report.source.kind == "deepspeed_config":
             found += _of_deepspeed(report, world, framework, pack)
     return tuple(found)
+
+
+def _alone(report: SourceReport) -> tuple[SourceReport, ...]:
+    return (report,)
 
 
 def _report(path: str, request: Request) -> SourceReport:
@@ -66,7 +72,7 @@ def _of_deepspeed(report: SourceReport, world: int | None, framework: str | None
     if broken:
         facts.add(fact("plan.error_type", "JSONDecodeError", report.notes[0].where))
         facts.add(fact("plan.error", report.notes[0].what, report.notes[0].where))
-    found = held_against(facts, broken, (report,), pack)
+    found = held_against(facts, broken, partial(_alone, report), pack)
     return [msgspec.structs.replace(one, where=one.where or report.notes[0].where) if broken else one for one in found]
 
 

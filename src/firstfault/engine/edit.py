@@ -7,6 +7,8 @@ from os.path import normpath
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
+from firstfault.engine.edit_key import change_key
+from firstfault.engine.edit_launch import change_launch
 from firstfault.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -27,14 +29,17 @@ _BARE_JSON = lazy_pattern(r"(?:true|false|null|-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?
 class Change(NamedTuple):
     """A setting to have: the family of files, its dotted key, its value, and whether it may be added to a file without it.
 
-    With `quote` the value of a YAML file becomes text as it stands; where the key is absent there is nothing to do.
+    With `quote` the value of a YAML file becomes text as it stands; where the key is absent there is nothing to do. With
+    `remove` the key goes, with what is nested below it; with `rename` it gets another name.
     """
 
     family: str
     key: str
-    value: str
+    value: str = ""
     add: bool = False
     quote: bool = False
+    remove: bool = False
+    rename: str = ""
 
 
 class Patch(NamedTuple):
@@ -59,6 +64,10 @@ def patch(changes: Sequence[Change], bundle: Bundle) -> Patch | None:
 
 
 def _make(change: Change, lines: list[str], report: SourceReport) -> bool:
+    if change.family in ("command", "environment"):
+        return change_launch(change, lines, report)
+    if change.remove or change.rename:
+        return report.source.kind == CONFIG_KINDS.get(change.family) and change_key(change.key, change.rename, lines)
     setting = next((s for s in report.settings if (s.family, s.key) == (change.family, change.key)), None)
     if setting is not None:
         return _replace(change, setting, lines, report)
@@ -85,10 +94,6 @@ def _changed_line(change: Change, line: str) -> str | None:
         return _substitute(rf"^(\s*[\"']?{key}[\"']?)" + _YAML_VALUE, line, _yaml(change.value))
     if change.family == "deepspeed":
         return _substitute(rf"(\"{key})" + _JSON_VALUE, line, _json(change.value))
-    if change.family == "command":
-        return _substitute(rf"((?<!\S){key})([= ]\s*)([^\s\\]+)(.*)$", line, change.value)
-    if change.family == "environment":
-        return _substitute(rf"((?<!\S)(?:export\s+)?{key})(=)(\"[^\"]*\"|'[^']*'|\S*)(.*)$", line, change.value)
     return None
 
 

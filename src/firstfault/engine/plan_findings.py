@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from firstfault.ingest.plan_files import files_of
+from firstfault.ingest.plan_files import files_of, script_report
 from firstfault.knowledge.expression import parse
 from firstfault.launch.plan_facts import facts_of_plan
 from firstfault.model.fact import Fact, FactSet
 from firstfault.model.plan import Plan, PlanFinding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from firstfault.knowledge.schema import Condition, Entry, Pack
     from firstfault.launch.request import Request
@@ -43,11 +43,19 @@ def findings(plan: Plan, request: Request, pack: Pack) -> tuple[PlanFinding, ...
 
     An entry that a more special one refines is left out.
     """
-    return held_against(facts_of_plan(plan, request), said_by(plan), files_of(plan, request.read), pack)
+    return held_against(facts_of_plan(plan, request), said_by(plan), lambda: _files(plan, request), pack)
 
 
-def held_against(facts: FactSet, said: Sequence[str], files: Sequence[SourceReport], pack: Pack) -> tuple[PlanFinding, ...]:
-    """The entries that these facts and lines open; a fix changes one of `files`."""
+def _files(plan: Plan, request: Request) -> tuple[SourceReport, ...]:
+    """The configurations that the plan reads, and the script that holds the command."""
+    script = script_report(request.script, request.read(request.script) if request.script else None)
+    return (*files_of(plan, request.read), *((script,) if script is not None else ()))
+
+
+def held_against(
+    facts: FactSet, said: Sequence[str], files: Callable[[], Sequence[SourceReport]], pack: Pack
+) -> tuple[PlanFinding, ...]:
+    """The entries that these facts and lines open; a fix changes one of `files`, which are asked for only then."""
     known = PlanKnown(facts, said, pack)
     opened = [(entry, true) for entry in pack.entries.values() if (true := _true(entry, known))]
     general = {name for entry, _ in opened for name in _ancestors(entry, pack)}
@@ -56,7 +64,7 @@ def held_against(facts: FactSet, said: Sequence[str], files: Sequence[SourceRepo
         return ()
     from firstfault.model.bundle import Bundle
 
-    bundle = Bundle(reports=tuple(files))
+    bundle = Bundle(reports=tuple(files()))
     made = [_finding(entry, true, known, bundle, pack) for entry, true in kept]
     return tuple(sorted(made, key=lambda finding: finding.verdict != "established"))[:MAX_FINDINGS]
 

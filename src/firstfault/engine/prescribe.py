@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from firstfault.engine.blanks import Blanks, FactSource
-    from firstfault.knowledge.schema import CodeBlock, Entry, EntryBody, FixRule, Pack
+    from firstfault.knowledge.schema import CodeBlock, Entry, EntryBody, FixRule, Pack, SettingEdit
     from firstfault.model.bundle import Bundle
 
 MAX_FIXES = 4
@@ -59,13 +59,29 @@ def _fix(rule: FixRule, text: EntryBody, stacks: Sequence[str], bundle: Bundle, 
     title = rule.title or rule.id.replace("-", " ").capitalize()
     risk = blanks.fill_prose(rule.risk)
     if rule.edit:
-        changes = [edit.Change(e.family, e.key, blanks.fill(e.value), e.add, e.quote) for e in rule.edit]
-        patch = edit.patch(changes, bundle)
+        changes = [change for one in rule.edit for change in _changes(one, blanks)]
+        patch = edit.patch(changes, bundle) if changes else None
         if patch is not None:
             return Fix(title=title, kind="edit", file=patch.path, text=patch.diff, risk=risk, applies=patch.applies)
     block = _block(text.fixes.get(rule.id, ()), stacks)
     pattern = blanks.fill(block.text).rstrip("\n") if block else text.fix_texts.get(rule.id, "").strip()
     return Fix(title=title, kind=rule.kind, text=pattern, risk=risk)
+
+
+def _changes(rule: SettingEdit, blanks: Blanks) -> list[edit.Change]:
+    """A change for each key that the rule names; none while a blank of it is unknown."""
+    keys, value, names = (blanks.fill(template) for template in (rule.key, rule.value, rule.rename))
+    if any("{" in template and "<" in text for template, text in ((rule.key, keys), (rule.value, value), (rule.rename, names))):
+        return []
+    renamed = [name.strip() for name in names.split(",")]
+    # accelerate itself names keys as `['a', 'b']`.
+    keyed = [key.strip("[]'\" ") for key in keys.split(",")]
+    if rule.rename and len(renamed) != len(keyed):
+        return []
+    return [
+        edit.Change(rule.family, key, value, rule.add, rule.quote, rule.remove, renamed[place] if rule.rename else "")
+        for place, key in enumerate(keyed)
+    ]
 
 
 def _block(blocks: Sequence[CodeBlock], stacks: Sequence[str]) -> CodeBlock | None:

@@ -29,6 +29,21 @@ def _paths(plan: Plan) -> Iterator[str]:
     yield from (following for word, following in pairwise(words) if word == "--deepspeed")
 
 
+def script_report(path: str, text: str | None) -> SourceReport | None:
+    """The report of the shell script that holds the launch, with its commands and variables; None without a text."""
+    if not path or text is None:
+        return None
+    from firstfault.ingest.command import read_command
+    from firstfault.ingest.context import Context
+    from firstfault.ingest.lines import Line
+    from firstfault.model.bundle import Source, SourceReport
+
+    rows = text.splitlines()
+    source = Source(id=path, path=path, kind="command", size_bytes=len(text.encode()), lines=len(rows))
+    lines = [Line(text=row, raw=row, offset=0, number=number) for number, row in enumerate(rows, 1)]
+    return SourceReport(source=source, settings=read_command(lines, Context(source=source)), text=text)
+
+
 def report_of(path: str, text: str | None) -> SourceReport | None:
     """The report of one configuration: JSON that names no `distributed_type` is DeepSpeed's."""
     if text is None:

@@ -11,7 +11,7 @@ Accepted keys of the front matter (unknown keys are errors):
     [[plan]]      if, says; optional decisive: what the plan of a command shows before anything runs
     [[difference]] `if`, `more`, `less` or `package` (with since, until); says; optional decisive: why one of two runs fails
     [[fix]]       id; optional title, when, for, kind (edit command env), verify, risk
-    [[fix.edit]]  family, key, value or `quote = true`; optional add
+    [[fix.edit]]  family, key, value or `quote = true`, `remove = true`, `rename`; optional add
     [[verify]]    id, run, expect
     [monitor]     metric, alert
 
@@ -182,13 +182,17 @@ def _read_fix(table: Table, verifications: set[Any]) -> FixRule:
 
 def _read_edit(fix: Table, values: dict[str, Any]) -> SettingEdit:
     table = fix.below(values, "[[fix.edit]]")
-    quote = table.flag("quote")
+    forms = [name for name in ("value", "quote", "remove", "rename") if name in table.values]
+    if len(forms) != 1:
+        table.note("an edit has one of `value`, `quote`, `remove` and `rename`", forms[0] if forms else "key")
     edit = SettingEdit(
         family=table.required_text("family"),
         key=table.required_text("key"),
-        value="" if quote else table.required_text("value"),
+        value=table.text("value"),
         add=table.flag("add"),
-        quote=quote,
+        quote=table.flag("quote"),
+        remove=table.flag("remove"),
+        rename=table.text("rename"),
     )
     table.finish()
     return edit

@@ -106,7 +106,8 @@ def _used_names(pack: Pack) -> set[str]:
             used |= parse(text).names
         says = [condition.says for condition in (*entry.requires, *entry.evidence, *entry.against, *entry.plan)]
         verify = [text for rule in entry.verify for text in (rule.run, rule.expect)]
-        for template in (entry.says, *says, *verify):
+        edits = [text for fix in entry.fixes for edit in fix.edit for text in (edit.key, edit.value, edit.rename)]
+        for template in (entry.says, *says, *verify, *edits):
             used |= {hole.removesuffix(".span") for hole in holes(template)}
     return used | {hole for spec in pack.facts.values() for hole in holes(spec.obtain)}
 

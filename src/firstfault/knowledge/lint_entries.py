@@ -119,7 +119,8 @@ def _lint_templates(entry: Entry, vocabulary: Vocabulary, top: str) -> Iterator[
             yield from lint_holes(top, template, vocabulary, context=True)
     for fix in entry.fixes:
         for edit in fix.edit:
-            yield from lint_holes(top, edit.value, vocabulary, context=False)
+            for template in (edit.key, edit.value, edit.rename):
+                yield from lint_holes(top, template, vocabulary, context=False)
 
 
 def _lint_tests(entry: Entry, body: EntryBody, pack: Pack, section: str) -> Iterator[LintIssue]:

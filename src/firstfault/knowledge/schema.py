@@ -137,15 +137,22 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SettingEdit(msgspec.Struct, frozen=True, kw_only=True):
-    """Set `key` of the settings `family` (see `model.fact.Setting`) to `value`, in the file where it stands."""
+    """Set `key` of the settings `family` (see `model.fact.Setting`) to `value`, in the file where it stands.
+
+    `key` and `value` are templates; a key that is filled with `a, b` is each of them, and so is `rename`.
+    """
 
     family: str
     key: str
     value: str = ""
     add: bool = False
-    """True if the key may be added to a file of that family that lacks it."""
+    """True if the key may be added to a file of that family, or the option or variable to the launch line, that lacks it."""
     quote: bool = False
     """True if the value that stands in the YAML file is put in quotes, where YAML reads it as no text; `value` is not used."""
+    remove: bool = False
+    """True if the key is taken out with its value, nested ones included; `value` is not used."""
+    rename: str = ""
+    """The key that is meant: the value stays."""
 
 
 class FixRule(msgspec.Struct, frozen=True, kw_only=True):

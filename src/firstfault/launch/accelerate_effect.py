@@ -12,6 +12,7 @@ from firstfault.launch.accelerate_settle import Settled
 from firstfault.launch.accelerate_start import Start
 from firstfault.launch.flag_table import Arguments
 from firstfault.launch.request import Request, Version
+from firstfault.launch.spelling import nearest
 from firstfault.launch.values import Given, origin
 from firstfault.model.plan import NoEffect, Origin, Plan
 
@@ -33,7 +34,8 @@ _COMMAND_LINE = "command line"
 _UNKNOWN_KEY = "accelerate does not know this key and says nothing"
 _FILE_WINS = "wins: before accelerate 1.5 the file beats the option"
 _MODE_OFF = ("FSDP is not used", "DeepSpeed is not used", "Megatron-LM is not used")
-Rule = Literal["", "never_read", "unknown_key", "mode_off", "file_wins"]
+_PREFIXES = {"fsdp_config": "fsdp_", "fp8_config": "fp8_", "dynamo_config": "dynamo_"}
+Rule = Literal["", "never_read", "unknown_key", "mode_off", "table_off", "file_wins"]
 _NAMES = frozenset(flag.name for flag in FLAGS) | {"fsdp_ignored_modules"}
 
 
@@ -72,14 +74,28 @@ def no_effect(settled: Settled, start: Start, version: Version) -> tuple[NoEffec
     """Keys of the file and options that were given and change nothing of this start."""
     found: dict[str, NoEffect] = {}
     for key, where, why in (*_of_file(settled, start, version), *_of_flags(settled, start)):
-        found.setdefault(key, NoEffect(key=key, where=where, why=why, rule=_rule(key, where, why)))
+        rule = _rule(key, where, why)
+        found.setdefault(
+            key, NoEffect(key=key, where=where, why=why, rule=rule, meant=_meant(key) if why == _UNKNOWN_KEY else "")
+        )
     return tuple(found.values())
+
+
+def _meant(key: str) -> str:
+    """The known key of the same table that is nearest, written with or without the table's prefix as the user does."""
+    table, _, inner = key.partition(".")
+    prefix = _PREFIXES.get(table, "")
+    known = {name for name in _NAMES if name.startswith(prefix)}
+    if prefix and not inner.startswith(prefix):
+        known = {name.removeprefix(prefix) for name in known}
+    near = nearest(inner, known)
+    return f"{table}.{near}" if near else ""
 
 
 def _rule(key: str, where: str, why: str) -> Rule:
     """The kind of a loss that surprises."""
     if why in _MODE_OFF:
-        return "mode_off" if where == _COMMAND_LINE else ""
+        return "mode_off" if where == _COMMAND_LINE else "table_off"
     if why.endswith(_FILE_WINS):
         return "file_wins"
     if why == _UNKNOWN_KEY:
@@ -164,7 +180,7 @@ def _table_lost(table: str, settled: Settled, start: Start) -> str | None:
 
 
 def _key_lost(table: str, inner: str, arguments: Arguments, version: Version) -> str | None:
-    prefix = {"fsdp_config": "fsdp_", "fp8_config": "fp8_", "dynamo_config": "dynamo_"}.get(table, "")
+    prefix = _PREFIXES.get(table, "")
     prefixed = not inner.startswith(prefix) and (table != "dynamo_config" or version >= (1, 14))
     name = f"{prefix}{inner}" if prefixed else inner
     if name not in _NAMES:

@@ -42,6 +42,8 @@ def file_facts(report: SourceReport, world_size: int | None, framework: str | No
     if wrong:
         listed = ", ".join(f"{key} (near {near})" for key, near in wrong.items())
         yield _fact("plan.deepspeed_keys_misspelt", listed, [top[key] for key in wrong])
+        yield _fact("plan.deepspeed_keys", ", ".join(wrong), [top[key] for key in wrong])
+        yield _fact("plan.deepspeed_keys_meant", ", ".join(wrong.values()), [top[key] for key in wrong])
 
 
 def _batch(settings: Mapping[str, Setting], world_size: int | None) -> Iterator[Fact]:

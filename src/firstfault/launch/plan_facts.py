@@ -101,9 +101,9 @@ def _start(plan: Plan) -> Iterator[Fact]:
 
 
 def _visible(plan: Plan) -> int | None:
-    """GPUs among which the processes of this machine choose theirs; unknown where each task gets its own."""
+    """GPUs among which the processes of this machine choose theirs; unknown where each of several tasks gets its own."""
     config = (plan.spawn.config if plan.spawn else None) or {}
-    if plan.starter not in ON_THIS_MACHINE:
+    if plan.starter not in ON_THIS_MACHINE and plan.nproc_per_node != 1:
         return None
     if config.get("virtual_local_rank"):
         return plan.gpus

@@ -6,9 +6,13 @@ import posixpath
 from collections.abc import Iterator
 
 from firstfault.ingest.launcher_options import TORCHRUN_OPTIONS
+from firstfault.launch.plan_code import code_facts
 from firstfault.launch.plan_facts import at, fact, origin_of, place
+from firstfault.launch.plan_meeting import meeting
 from firstfault.launch.plan_script import Script
 from firstfault.launch.request import Request
+from firstfault.launch.spelling import distributed_type_meant
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import Fact
 from firstfault.model.plan import NoEffect, Plan
 
@@ -43,20 +47,28 @@ _IN_THE_FILE = frozenset(
     }
 )  # fmt: skip
 """Keys that accelerate refuses beside `deepspeed_config_file` (utils/dataclasses.py, DeepSpeedPlugin)."""
-_BETWEEN_MACHINES = ("rdzv_backend", "same_network")
-"""`accelerate config` writes them for one machine too, where they decide nothing."""
+_BETWEEN_MACHINES = ("same_network",)
+"""`accelerate config` writes it for one machine too, where it decides nothing."""
+_LISTED = 8
+_UNKNOWN_KEYS = lazy_pattern(r"had unknown keys \(([^)]{1,400})\)", needs="had unknown keys")
+_NO_TYPE = lazy_pattern(r"'([^']{1,60})' is not a valid DistributedType", needs="DistributedType")
 _DEFAULT_NAME = "default_config.yaml"
 
 
 def oddities(plan: Plan, inner: Request, request: Request, script: Script) -> Iterator[Fact]:
     """Facts of one plan; `inner` is the request as the launcher gets it, `request` as it was typed."""
     yield from _lost(plan)
+    yield from _refused(plan)
     yield from _alone(plan, script)
     yield from _words(plan, script)
     yield from _leftovers(plan, inner, request)
     yield from _files(plan, inner)
-    yield from _rendezvous(plan)
+    yield from _default_worker(plan)
+    yield from _devices(plan, inner, script)
     yield from _on_cpu(plan, inner)
+    yield from _not_compiled(plan, inner, script)
+    yield from meeting(plan, inner)
+    yield from code_facts(plan, inner, script)
 
 
 def _lost(plan: Plan) -> Iterator[Fact]:
@@ -64,6 +76,7 @@ def _lost(plan: Plan) -> Iterator[Fact]:
     names = {
         "never_read": "plan.keys_never_read",
         "unknown_key": "plan.keys_unknown",
+        "table_off": "plan.tables_without_mode",
         "mode_off": "plan.options_without_mode",
         "file_wins": "plan.options_beaten",
     }
@@ -71,18 +84,37 @@ def _lost(plan: Plan) -> Iterator[Fact]:
         lost = [one for one in plan.no_effect if one.rule == rule and not (plan.nnodes == 1 and one.key in _BETWEEN_MACHINES)]
         if lost:
             yield _listed(name, lost)
+        near = [one for one in lost if one.meant]
+        if near:
+            yield _listed("plan.keys_misspelt", near)
+            yield fact("plan.keys_meant", ", ".join(one.meant for one in near[:_LISTED]), near[0].where)
     off = next((one for one in plan.no_effect if one.rule == "mode_off"), None)
     if off is not None and off.why in _MODES:
         yield fact("plan.mode_missing", _MODES[off.why], off.key)
     fields = set(plan.env_set.get("ACCELERATE_CONFIG_DS_FIELDS", "").split(","))
     if "deepspeed_config_file" in fields and fields & _IN_THE_FILE:
         yield fact("launch.ds_config_ignored", True, "ACCELERATE_CONFIG_DS_FIELDS")
-        yield fact("plan.repeated_keys", ", ".join(sorted(fields & _IN_THE_FILE)), "ACCELERATE_CONFIG_DS_FIELDS")
+        repeated = sorted(fields & _IN_THE_FILE)
+        yield fact("plan.repeated_keys", ", ".join(repeated), "ACCELERATE_CONFIG_DS_FIELDS")
+        paths = (key if key == "mixed_precision" else f"deepspeed_config.{key}" for key in repeated)
+        yield fact("plan.repeated_paths", ", ".join(paths), "ACCELERATE_CONFIG_DS_FIELDS")
 
 
 def _listed(name: str, lost: list[NoEffect]) -> Fact:
     first = lost[0]
-    return fact(name, ", ".join(one.key for one in lost[:8]), first.where, place(first.where))
+    return fact(name, ", ".join(one.key for one in lost[:_LISTED]), first.where, place(first.where))
+
+
+def _refused(plan: Plan) -> Iterator[Fact]:
+    """What of its file the launcher stops at: keys, or the mode, with what was meant."""
+    said = plan.error.message if plan.error is not None else ""
+    keys = _UNKNOWN_KEYS.search(said)
+    if keys:
+        yield fact("launch.refused_keys", keys[1], said)
+    kind = _NO_TYPE.search(said)
+    meant = distributed_type_meant(kind[1]) if kind else None
+    if meant is not None:
+        yield fact("launch.distributed_type_meant", meant, said)
 
 
 def _alone(plan: Plan, script: Script) -> Iterator[Fact]:
@@ -117,6 +149,7 @@ def _words(plan: Plan, script: Script) -> Iterator[Fact]:
         yield fact("plan.local_rank_refused", True, script.words[0].partition("=")[0])
     if script.spread is not None and plan.starter in ("torchelastic", "deepspeed"):
         yield fact("plan.device_map", script.spread, script.name)
+        yield fact("plan.models_loaded", script.models, script.name)
 
 
 def _leftovers(plan: Plan, inner: Request, request: Request) -> Iterator[Fact]:
@@ -125,7 +158,7 @@ def _leftovers(plan: Plan, inner: Request, request: Request) -> Iterator[Fact]:
         acting = [name for name in _PET if str(inner.variable(name) or "") not in ("", "0", "1", "1:1", "false")]
         if acting or inner.variable("PET_STANDALONE") == "1":
             yield fact("plan.elastic_variables", ", ".join(acting or ["PET_STANDALONE"]), (acting or ["PET_STANDALONE"])[0])
-    if plan.tool == "python":
+    if plan.tool not in ("accelerate", "files"):
         acting = [name for name, idle in _ACCELERATE.items() if str(inner.variable(name) or idle).lower() not in (idle, "")]
         if acting:
             yield fact("plan.accelerate_variables", ", ".join(acting), acting[0])
@@ -157,16 +190,43 @@ def _files(plan: Plan, inner: Request) -> Iterator[Fact]:
             yield fact("plan.deepspeed_env", len(lines), ".deepspeed_env")
 
 
-def _rendezvous(plan: Plan) -> Iterator[Fact]:
-    """Workers that wait for a node that cannot come, and a single worker where none was counted."""
-    backend = origin_of(plan, "rdzv_backend")
-    most = plan.nnodes[1] if isinstance(plan.nnodes, tuple) else plan.nnodes
-    several = most is not None and most > 1
-    if backend is not None and "standalone" in backend.where.lower() and several:
-        yield fact("plan.standalone_island", True, *at(backend))
+def _default_worker(plan: Plan) -> Iterator[Fact]:
+    """A single worker where none was counted."""
     count = origin_of(plan, "nproc_per_node")
     if plan.tool == "torchrun" and count is not None and count.source == "default" and plan.nproc_per_node == 1:
         yield fact("plan.default_one_worker", True, "no --nproc_per_node")
+
+
+def _devices(plan: Plan, inner: Request, script: Script) -> Iterator[Fact]:
+    """A selection that leaves no GPU, or one that another replaces."""
+    row = origin_of(plan, "CUDA_VISIBLE_DEVICES")
+    if row is not None and row.overrode and str(row.value) != str(row.overrode[0].value):
+        yield fact("plan.devices_replaced", str(row.overrode[0].value), *at(row))
+        yield fact("plan.devices_in_force", str(row.value), *at(row))
+    first = plan.processes[0] if plan.processes else None
+    if first is None or not inner.machine.gpus or first.visible != () or script.wants_cpu:
+        return
+    listed = first.env.get("CUDA_VISIBLE_DEVICES", plan.env_set.get("CUDA_VISIBLE_DEVICES"))
+    listed = inner.variable("CUDA_VISIBLE_DEVICES") if listed is None else listed
+    if listed is not None and plan.env_set.get("ACCELERATE_USE_CPU", "").lower() not in _TRUE:
+        empty = listed.strip() in ("", "-1", "none", "NoDevFiles")
+        yield fact("plan.gpus_hidden" if empty else "plan.gpus_absent", listed or "(empty)", *at(row))
+
+
+def _not_compiled(plan: Plan, inner: Request, script: Script) -> Iterator[Fact]:
+    """torch.compile that accelerate was asked for and that nobody does."""
+    lost = next((one for one in plan.no_effect if "dynamo" in one.key and "deepspeed_launcher" in one.why), None)
+    if lost is not None:
+        yield fact(
+            "plan.compile_lost", "accelerate's launcher for DeepSpeed does not hand it on", lost.where, place(lost.where)
+        )
+        return
+    backend = plan.env_set.get("ACCELERATE_DYNAMO_BACKEND", inner.variable("ACCELERATE_DYNAMO_BACKEND") or "no")
+    first = plan.rank0
+    asked = backend.upper() not in ("NO", "")
+    if asked and first is not None and first.wraps_in_DataParallel and script.framework in (None, "transformers"):
+        why = "inside nn.DataParallel the Trainer leaves accelerate's prepare out"
+        yield fact("plan.compile_lost", why, *at(origin_of(plan, "dynamo_backend")))
 
 
 def _on_cpu(plan: Plan, inner: Request) -> Iterator[Fact]:
@@ -182,3 +242,5 @@ def _on_cpu(plan: Plan, inner: Request) -> Iterator[Fact]:
     threads = plan.env_set.get("OMP_NUM_THREADS")
     if threads == "1" and first.device.startswith("cpu") and (inner.machine.cpus or 2) > (plan.nproc_per_node or 1):
         yield fact("plan.one_thread", True, *at(origin_of(plan, "OMP_NUM_THREADS")))
+        if inner.machine.cpus and plan.nproc_per_node:
+            yield fact("plan.threads_each", max(1, inner.machine.cpus // plan.nproc_per_node), "cores over processes")

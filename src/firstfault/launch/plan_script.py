@@ -21,8 +21,15 @@ _TRAINER = lazy_pattern(
 _LIGHTNING = lazy_pattern(r"^\s*(?:import|from)\s+(?:lightning|pytorch_lightning)\b", re.M)
 _ACCELERATOR = lazy_pattern(r"\bAccelerator\(", needs="Accelerator(")
 _TORCH = lazy_pattern(r"\b(?:DistributedDataParallel|FullyShardedDataParallel|fully_shard|init_process_group)\(")
-_SPREAD = lazy_pattern(r"\bdevice_map\s*=\s*[\"'](auto|balanced|balanced_low_0|sequential)[\"']", needs="device_map")
+_SPREAD = lazy_pattern(
+    r"^[^#\n]*\bdevice_map\s*=\s*[\"'](auto|balanced|balanced_low_0|sequential)[\"']", re.M, needs="device_map"
+)
+_LOADED = lazy_pattern(r"\.from_pretrained\(")
+_NO_MODEL = lazy_pattern(r"(?:Tokenizer\w*|Processor|Config|FeatureExtractor)\.from_pretrained\(")
 _OWN_RANKS = lazy_pattern(r"SLURM_(?:PROCID|LOCALID)|OMPI_COMM_WORLD|PMI_RANK|submitit")
+_CPU = lazy_pattern(
+    r"\b(?:use_cpu|no_cuda|cpu)\s*=\s*True\b|accelerator\s*=\s*[\"']cpu[\"']|torch\.device\(\s*[\"']cpu[\"']\s*\)"
+)
 _LOCAL_RANK = lazy_pattern(r"local[-_]rank|parse_known_args|HfArgumentParser|add_config_arguments")
 
 
@@ -52,6 +59,12 @@ class Script(msgspec.Struct, frozen=True):
         return found[1] if found else None
 
     @property
+    def models(self) -> int:
+        """How many models it loads."""
+        text = self.text or ""
+        return len(_LOADED.findall(text)) - len(_NO_MODEL.findall(text))
+
+    @property
     def makes_ranks(self) -> bool:
         """True if it reads the variables of Slurm or MPI itself."""
         return bool(_OWN_RANKS.search(self.text or ""))
@@ -61,6 +74,12 @@ class Script(msgspec.Struct, frozen=True):
         """True if it has a parser of its own, and that one knows no `--local_rank`."""
         text = self.text or ""
         return "ArgumentParser(" in text and not _LOCAL_RANK.search(text)
+
+    @property
+    def wants_cpu(self) -> bool:
+        """True if the script or its own arguments ask for the CPU."""
+        words = {word.lstrip("-").replace("-", "_") for word in self.words}
+        return bool({"use_cpu", "no_cuda", "cpu"} & words or _CPU.search(self.text or ""))
 
     def reads(self, option: str) -> bool:
         """True if the text names the option."""

@@ -46,7 +46,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     `read` gives the text of a file, or None where it does not exist; `versions` are of packages (`accelerate`, `torch`,
     `transformers`, `deepspeed`): one that is not there is unknown, an empty text says that it is not installed. `directory` is
-    the working directory, `home` the user's. `notes` were made while the command was found.
+    the working directory, `home` the user's. `notes` were made while the command was found; `script` is the file in which the
+    command stands, empty for a typed one.
     """
 
     words: tuple[str, ...]
@@ -57,6 +58,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     home: str = "~"
     directory: str = "."
     notes: tuple[str, ...] = ()
+    script: str = ""
 
     def variable(self, name: str) -> str | None:
         """The text of an environment variable, None if it is not set."""

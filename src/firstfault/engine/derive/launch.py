@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 PRODUCES = (
     "launch.command",
+    "launch.distributed_type_meant",
     "trainer.n_gpu",
     "trainer.uses_dataparallel",
     "script.dataparallel",
@@ -27,6 +28,7 @@ _MAX_COMMAND = 2000
 def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
     """Facts of the launch plan, the machine and nn.DataParallel."""
     yield from _command(scope)
+    yield from _meant(facts)
     settings = tuple(scope.settings())
     for fact in _planned(scope, settings) if settings else ():
         facts.add(fact)
@@ -44,6 +46,18 @@ def _planned(scope: Scope, settings: Sequence[Setting]) -> tuple[Fact, ...]:
     from firstfault.launch.processes import plan_facts
 
     return (*plan_facts(settings, at=scope.event.span if scope.event else None), *machine_facts(settings))
+
+
+def _meant(facts: FactSet) -> Iterator[Fact]:
+    """The distributed type that the refused one is near."""
+    refused = facts.get("launch.refused_type")
+    if refused is None:
+        return
+    from firstfault.launch.spelling import distributed_type_meant
+
+    meant = distributed_type_meant(str(refused.value))
+    if meant is not None:
+        yield Fact(name="launch.distributed_type_meant", value=meant, origin="nearest known type", spans=refused.spans)
 
 
 def _driven(settings: Sequence[Setting], facts: FactSet) -> Iterator[Fact]:

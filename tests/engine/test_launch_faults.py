@@ -242,7 +242,7 @@ SILENT: tuple[tuple[str, str, dict[str, Any], str], ...] = (
         "compile inside DataParallel",
         "accelerate launch --num_processes 1 --dynamo_backend inductor train.py",
         {},
-        "compile-request-lost",
+        "trainer-implicit-dataparallel",
     ),
     (
         "compile under DeepSpeed",

@@ -66,7 +66,7 @@ def oddities(plan: Plan, inner: Request, request: Request, script: Script) -> It
     yield from _default_worker(plan)
     yield from _devices(plan, inner, script)
     yield from _on_cpu(plan, inner)
-    yield from _not_compiled(plan, inner, script)
+    yield from _not_compiled(plan)
     yield from meeting(plan, inner)
     yield from code_facts(plan, inner, script)
 
@@ -213,20 +213,13 @@ def _devices(plan: Plan, inner: Request, script: Script) -> Iterator[Fact]:
         yield fact("plan.gpus_hidden" if empty else "plan.gpus_absent", listed or "(empty)", *at(row))
 
 
-def _not_compiled(plan: Plan, inner: Request, script: Script) -> Iterator[Fact]:
-    """torch.compile that accelerate was asked for and that nobody does."""
+def _not_compiled(plan: Plan) -> Iterator[Fact]:
+    """torch.compile that accelerate was asked for and that its launcher does not hand on."""
     lost = next((one for one in plan.no_effect if "dynamo" in one.key and "deepspeed_launcher" in one.why), None)
     if lost is not None:
         yield fact(
             "plan.compile_lost", "accelerate's launcher for DeepSpeed does not hand it on", lost.where, place(lost.where)
         )
-        return
-    backend = plan.env_set.get("ACCELERATE_DYNAMO_BACKEND", inner.variable("ACCELERATE_DYNAMO_BACKEND") or "no")
-    first = plan.rank0
-    asked = backend.upper() not in ("NO", "")
-    if asked and first is not None and first.wraps_in_DataParallel and script.framework in (None, "transformers"):
-        why = "inside nn.DataParallel the Trainer leaves accelerate's prepare out"
-        yield fact("plan.compile_lost", why, *at(origin_of(plan, "dynamo_backend")))
 
 
 def _on_cpu(plan: Plan, inner: Request) -> Iterator[Fact]:

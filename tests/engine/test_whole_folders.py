@@ -100,3 +100,23 @@ def test_every_node_prints_a_root_cause_of_its_own(tmp_path: Path, own: bool) ->
     assert named(found) == (3, "established")
     assert followed(found) >= {0, 1, 2}
     assert any("clock of node-2 is 7 min behind" in note for note in found.notes)
+
+
+def test_rank_that_never_joined_is_the_one_without_a_log(tmp_path: Path) -> None:
+    error = "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 3/4 clients joined."
+    found = diagnosed(tmp_path, {f"rank_{rank}.log": f"I am {rank}\n{raised(error, rank=rank)}" for rank in range(3)})
+    assert named(found) == (3, "likely")
+    assert {(one.rank, one.explained_by) for one in found.collateral} >= {(r, "what happened on rank 3") for r in range(3)}
+
+
+@pytest.mark.parametrize("absent", [(), (2,)])
+def test_waits_alike_on_all_other_ranks_are_consequences(tmp_path: Path, absent: tuple[int, ...]) -> None:
+    """Time-outs of torch 2.0, which hold no counters."""
+    timeout = (
+        "[E ProcessGroupNCCL.cpp:828] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=120,"
+        " OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600043 milliseconds before timing out.\n"
+    )
+    files = {f"rank_{rank}.log": steps(50) + timeout.format(rank=rank) for rank in (0, 1, 3)}
+    found = diagnosed(tmp_path, files if absent else {**files, "rank_2.log": steps(50)})
+    assert named(found) == (2, "likely")
+    assert followed(found) == {0, 1, 3}

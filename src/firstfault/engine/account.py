@@ -71,6 +71,8 @@ def account_for(
     carried = _carried_over(roots, before, causal)
     left = [fault for fault in roots if fault not in {one.effect for one in carried} and not _implied(fault, told, nodes)]
     strong = _seen_rather_than_inferred([fault for fault in left if fault.tier > 1])
+    if _wait_for_absent(strong, aligned):
+        strong = []
     placed = {fault: _with_rank(fault, links, nodes, aligned) for fault in strong}
     found = [Consequence(link.effect, placed.get(link.cause, link.cause), link) for link in links.values()]
     found += [*carried, *followers(streams)]
@@ -141,8 +143,10 @@ def _consequences_only(
             ranks=(alone.rank or 0,), reason=f"rank {alone.rank} ended with an error code, what it printed is missing"
         )
     rank = found.ranks[0] if len(found.ranks) == 1 else None
-    # Whom an analysis of all ranks does not name only waited; without one, silence alone says nothing of the others.
-    waited = {fault.rank for fault in roots} - set(found.ranks) if suspicion and found.ranks else {first.rank}
+    # Whom an analysis of all ranks does not name only waited; without one, that is so of what is always a consequence.
+    following = [fault for fault in roots if fault.fault_class in _TALK or suspicion] if found.ranks else []
+    waited: set[int | None] = {fault.rank for fault in following if fault.rank is not None} - {*found.ranks}
+    waited = waited or {first.rank}
     reports = _REPORTS if alone is not None else frozenset()
     echoes = [fault for fault in roots if fault.rank in waited or fault.fault_class in reports]
     consequences += [Consequence(fault, first) for fault in echoes if fault is not first]
@@ -155,6 +159,16 @@ def _consequences_only(
         reason=found.reason,
     )
     return Account(choice=choice, own=False, explained=explain_all(consequences), suspects=found.ranks)
+
+
+def _wait_for_absent(strong: Sequence[Fault], aligned: Aligned) -> bool:
+    """True if all that was heard waited for the others to join, and as many ranks as did not join left no trace."""
+    joined = {fault.event.captures.get("joined") for fault in strong}
+    count = next(iter(joined)) if len(joined) == 1 else None
+    if aligned.world_size is None or not isinstance(count, int) or any(f.fault_class != "rendezvous_error" for f in strong):
+        return False
+    heard = aligned.ranks | {fault.rank for fault in strong if fault.rank is not None}
+    return 0 < aligned.world_size - len(heard) == aligned.world_size - count
 
 
 def _only_one_that_ended(roots: Sequence[Fault], told: Collection[int]) -> Fault | None:

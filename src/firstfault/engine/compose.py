@@ -261,7 +261,7 @@ class Composer:
 
     def _because(self, event: Event, by: Event | None) -> str:
         found, rank = self._attribution, by.place.rank if by else None
-        if by is None or self._walk.only_collateral:
+        if by is None or self._walk.only_collateral or (found.suspects and rank not in found.suspects):
             # What was seen first is a consequence too: it explains nothing.
             return f"what happened on rank {found.rank}" if found.rank is not None else "a failure that was not read"
         if rank is not None and rank == event.place.rank:

@@ -13,6 +13,7 @@ from firstfault.model.event import Event, Place, ProcessExit
 from firstfault.model.fact import Setting
 
 _WORLD_FACTS = ("run.world_size", "launch.world_size_seen")
+_JOINED_FEWER = "rendezvous.joined_fewer"
 _WORLD_CAPTURES = ("world_size", "nranks")
 _A_NODE = ("--nproc-per-node", "--nproc_per_node", "--num_gpus")
 _IN_ALL = {
@@ -254,6 +255,9 @@ def _buses(bundle: Bundle, pids: dict[tuple[str | None, int], int]) -> dict[tupl
 def _world_size(bundle: Bundle, places: Iterable[Place], nodes: int | None) -> int | None:
     facts = [fact.value for report in bundle.reports for fact in report.facts if fact.name in _WORLD_FACTS]
     seen = [event.captures[key] for event in _events(bundle) for key in _WORLD_CAPTURES if key in event.captures]
+    # Who opens the store for the ranks waits for all of them; between nodes, only for one of each.
+    joining = (event for event in _events(bundle) if event.name == _JOINED_FEWER and event.place.rank is not None)
+    seen += [event.captures["expected"] for event in joining if "expected" in event.captures]
     sizes = [size for size in (*facts, *seen) if isinstance(size, int) and 0 < size <= MAX_RANKS]
     settings = list(_settings(bundle))
     if not sizes:

@@ -145,7 +145,7 @@ def _consequences_only(
     rank = found.ranks[0] if len(found.ranks) == 1 else None
     # Whom an analysis of all ranks does not name only waited; without one, that is so of what is always a consequence.
     following = [fault for fault in roots if fault.fault_class in _TALK or suspicion] if found.ranks else []
-    waited: set[int | None] = {fault.rank for fault in following if fault.rank is not None} - {*found.ranks}
+    waited: set[int | None] = {fault.rank for fault in following if fault.rank not in (None, *found.ranks)}
     waited = waited or {first.rank}
     reports = _REPORTS if alone is not None else frozenset()
     echoes = [fault for fault in roots if fault.rank in waited or fault.fault_class in reports]

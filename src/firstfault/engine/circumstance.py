@@ -8,7 +8,7 @@ from firstfault.engine.account import Account
 from firstfault.engine.align import Aligned
 from firstfault.engine.classes import Fault
 from firstfault.engine.log_place import place_of_log
-from firstfault.engine.recovery import is_finish
+from firstfault.engine.recovery import is_finish, is_flushed_late
 from firstfault.engine.wording import listed, subject
 from firstfault.units import format_duration
 
@@ -90,16 +90,11 @@ def _after_work(account: Account, aligned: Aligned) -> Iterator[str]:
     if not account.own or not account.choice.initiating:
         return
     first = account.choice.initiating[0].event
-    if any(
-        _is_above(end.source_id, first.source_id, end.span.offset, first.span.offset)
-        for end in aligned.events
-        if is_finish(end)
-    ):
+    ends = [end for end in aligned.events if is_finish(end) and end.source_id == first.source_id]
+    if any(end.span.offset < first.span.offset for end in ends):
         yield "The end of training stands above it: the work was done, and it failed while the run was being closed."
-
-
-def _is_above(source: str, other: str, offset: int, other_offset: int) -> bool:
-    return source == other and offset < other_offset
+    elif any(is_flushed_late(end.place, first) for end in ends):
+        yield "By its time, the end of training was before it: the work was done, and it failed while the run was being closed."
 
 
 def _echoes(account: Account, aligned: Aligned) -> Iterator[str]:

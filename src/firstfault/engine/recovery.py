@@ -21,6 +21,7 @@ _STOP_SIGNALS = (2, 15)
 _STARTS = frozenset({"launcher.started_workers", "trainer.started"})
 MIN_LATER_LINES = 2
 MIN_LATER_S = 1.0
+MAX_FLUSH_S = 1700.0
 
 
 def is_finish(event: Event) -> bool:
@@ -75,12 +76,13 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned, causal: CausalTa
         over = (*(() if failing else finishes), *(fresh if fault.fault_class in _ENDS_LATER else ()))
         left_after_work = event.captures.get("inferred") and any(end.span.offset < event.span.offset for end in finishes)
         before = event.source_id in earlier or _is_above(event, appended) or _is_before(event.place.attempt, survived)
-        if left_after_work or before or any(_follows(later, event) for later in over):
+        if left_after_work or before or any(_follows(end, event) and not is_flushed_late(end.place, event) for end in over):
             out.add(fault)
         elif not fault.is_exit and not fault.kernel and fault not in missed:
             later = _progress_after(fault, progress.get(event.source_id, ()))
             failed_at = last_own.get((event.source_id, fault.rank), 0)
-            complete = not failing and any(_is_complete(last) for last in later if last in training)
+            done = (last for last in later if last in training and _is_complete(last))
+            complete = not failing and not all(is_flushed_late(Place(time=last.last_time), event) for last in done)
             if complete or any(_went_on(fault, last, failed_at, failing) for last in later):
                 out.add(fault)
     return frozenset(out)
@@ -123,6 +125,15 @@ def _goes_on(start: Event, progress: Iterable[Progress]) -> bool:
         and sample.last_span.line - start.span.line >= MIN_LATER_LINES
         for sample in progress
     )
+
+
+def is_flushed_late(later: Place, seen: Event) -> bool:
+    """True if what stands below `seen` happened before it: a buffer was written out when the process ended."""
+    if later.time is None or seen.place.time is None or later.time.kind != seen.place.time.kind:
+        return False
+    before_s = seen.place.time.seconds - later.time.seconds
+    # Farther apart they may be of two time zones.
+    return max(later.time.resolution_s, seen.place.time.resolution_s, MIN_LATER_S) < before_s < MAX_FLUSH_S
 
 
 def _is_complete(progress: Progress) -> bool:

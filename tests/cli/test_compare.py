@@ -133,7 +133,17 @@ def test_losses_that_part_without_a_known_reason(call: Call, tmp_path: Path) -> 
     a = write(tmp_path / "a", train__log=losses(words, 1, (2.5, 2.3)))
     b = write(tmp_path / "b", train__log=losses(words, 1, (2.5, 2.4)))
     code, answer = made(call, a, b)
-    assert (code, answer["verdict"], answer["missing"][0]["fact"]) == (3, "undetermined", "seed")
+    assert (code, answer["verdict"], answer["missing"][0]["fact"]) == (3, "undetermined", "train.seed")
+
+
+def test_the_rate_and_the_seed_explain_losses_by_the_rules_of_their_entry(call: Call, tmp_path: Path) -> None:
+    words = "python train.py --per_device_train_batch_size 8 --learning_rate {} --seed {}"
+    for name, (rate, seed), row in (("r", ("3e-05", 1), "learning_rate"), ("s", ("2e-05", 2), "seed")):
+        a = write(tmp_path / f"{name}a", train__log=losses(words.format("2e-05", 1), 1, (2.5, 2.3)))
+        b = write(tmp_path / f"{name}b", train__log=losses(words.format(rate, seed), 1, (2.5, 2.4)))
+        code, answer = made(call, a, b)
+        assert (code, answer["verdict"]) == (1, "likely")
+        assert any(row in shown for shown in answer["explanations"][0]["differences"])
 
 
 def test_one_changed_key_of_deepspeed(call: Call, tmp_path: Path) -> None:

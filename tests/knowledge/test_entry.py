@@ -74,8 +74,8 @@ def test_what_explains_that_one_of_two_runs_fails():
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ('says = "x"', "one of `if`, `more`, `less` and `package`"),
-        ('more = "a.b"\nless = "c.d"\nsays = "x"', "one of `if`, `more`, `less` and `package`"),
+        ('says = "x"', "one of `if`, `more`, `less`, `package` and `differs`"),
+        ('more = "a.b"\nless = "c.d"\nsays = "x"', "one of `if`, `more`, `less`, `package` and `differs`"),
         ('package = "torch"\nsays = "x"', "needs `since` or `until`"),
         ('more = "a.b"', "says"),
         ("if = 'run.world_size >'\nsays = \"x\"", "`if`"),

@@ -9,7 +9,8 @@ Accepted keys of the front matter (unknown keys are errors):
     [[evidence]]  if, says; weight (1 to 4, default 1) or decisive
     [[against]]   if, says; weight or veto
     [[plan]]      if, says; optional decisive: what the plan of a command shows before anything runs
-    [[difference]] `if`, `more`, `less` or `package` (with since, until); says; optional decisive: why one of two runs fails
+    [[difference]] `if`, `more`, `less`, `package` (with since, until) or `differs` (with title); says; optional decisive: why
+                  one of two runs fails, or trains otherwise
     [[fix]]       id; optional title, when, for, kind (edit command env), verify, risk
     [[fix.edit]]  family, key, value or `quote = true`, `remove = true`, `rename`; optional add
     [[verify]]    id, run, expect
@@ -130,15 +131,17 @@ def _read_condition(table: Table, kind: str) -> Condition:
 
 
 def _read_difference(table: Table) -> DifferenceRule:
-    forms = [name for name in ("if", "more", "less", "package") if name in table.values]
+    forms = [name for name in ("if", "more", "less", "package", "differs") if name in table.values]
     if len(forms) != 1:
-        table.note("a difference has one of `if`, `more`, `less` and `package`", forms[0] if forms else "says")
+        table.note("a difference has one of `if`, `more`, `less`, `package` and `differs`", forms[0] if forms else "says")
     if forms == ["package"] and not {"since", "until"} & table.values.keys():
         table.note("a `package` needs `since` or `until`", "package")
     condition = table.text("if")
     _check_condition(table, "if", condition)
     rule = DifferenceRule(
         if_=condition,
+        differs=table.text("differs"),
+        title=table.text("title"),
         more=table.text("more"),
         less=table.text("less"),
         package=table.text("package"),

@@ -45,7 +45,9 @@ def plan_conditions(entry: Entry) -> Iterator[tuple[str, str]]:
 def difference_conditions(entry: Entry) -> Iterator[tuple[str, str]]:
     """Where and text of what explains that only one of two runs fails; a number that is compared as a condition on it."""
     for rule in entry.differences:
-        if not rule.package:
+        if rule.differs:
+            yield rule.where, f"{rule.differs} == {rule.differs}"
+        elif not rule.package:
             yield rule.where, rule.if_ or f"{rule.more or rule.less} > 0"
 
 

@@ -180,14 +180,18 @@ class VerifyRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DifferenceRule(msgspec.Struct, frozen=True, kw_only=True):
-    """What may make one of two runs fail by this entry: exactly one of the three forms.
+    """What may make one of two runs fail by this entry: exactly one of the four forms.
 
     `if_` is true of the failing side and false of the other; the number `more` is greater, or `less` smaller, on the failing
     side; the failing side has a version of `package` from `since` on and below `until`, the other has none of these.
-    `decisive`: without it the cause cannot be there.
+    `decisive`: without it the cause cannot be there. Of two runs that end alike and whose losses part, `differs` is a fact that
+    explains it where both sides show another value; `says` then has `{a.FACT}`, `{b.FACT}` and, where both are alike,
+    `{same.FACT}`, and `title` stands for the entry's.
     """
 
     if_: str = ""
+    differs: str = ""
+    title: str = ""
     more: str = ""
     less: str = ""
     package: str = ""

@@ -23,10 +23,6 @@ from firstfault.model.plan import UnknownFact
 MAX_MISSING = 3
 _BAD = frozenset({"fails", "stops", "goes_wrong"})
 _RANKING: tuple[Verdict, ...] = ("established", "likely", "undetermined")
-_ASKED: dict[str, tuple[str, str]] = {
-    "learning_rate": ("the learning rate of both runs", "grep -n -i -E 'learning_rate|--lr' <your script and configuration>"),
-    "seed": ("the seed of both runs", "grep -n -i seed <your script and configuration>"),
-}
 _VISIBLE = (
     "launch.visible_gpus",
     "With the same visible GPUs both start the same program: if one works and the other does not, they did not see the same "
@@ -47,7 +43,7 @@ def compare(a: Side, b: Side, pack: Pack, *, elapsed_s: float = 0.0) -> Comparis
     setting_rows(a, b, rows)
     parting = curve_rows(a.curve, b.curve, rows)
     found = _reasons(a, b, pack)
-    trained, wanted = training_reasons(a, b, parting) if not _one_is_bad(a, b) else ((), ())
+    trained, wanted = training_reasons(a, b, parting, pack) if not _one_is_bad(a, b) else ((), ())
     explanations = _named(a, b, tuple(sorted((*found.explanations, *trained), key=_rank)), rows.differences)
     nothing = not rows.differences and not rows.equal
     verdict = _verdict(a, b, explanations, undecided=parting is not None or bool(apart) or nothing)
@@ -129,6 +125,8 @@ _ROW_FACTS = {
     "plan.world_size": "run.world_size",
     "arguments.learning_rate": "learning_rate",
     "arguments.--learning_rate": "learning_rate",
+    "arguments.seed": "seed",
+    "arguments.--seed": "seed",
 }
 
 
@@ -175,9 +173,6 @@ def _counts(a: Side, b: Side) -> tuple[UnknownFact, ...]:
 
 def _ask(name: str, a: Side, b: Side, pack: Pack) -> UnknownFact | None:
     """The question about a fact, of the side that does not show it."""
-    if name in _ASKED:
-        why, command = _ASKED[name]
-        return UnknownFact(fact=name, why=f"It would decide: {why}.", command=command)
     package = name.removeprefix("package.") if name.startswith("package.") else ""
     silent = [
         (letter, side)
@@ -199,11 +194,17 @@ def _ask(name: str, a: Side, b: Side, pack: Pack) -> UnknownFact | None:
 
 
 def _same_program(a: Side, b: Side) -> bool:
-    """True if the processes of both plans are the same to the training code, with GPUs that they assume to be the same."""
+    """True if the processes of both plans are the same to the training code, with GPUs that they assume to be the same.
+
+    Where the number of GPUs is not known, for each number above one.
+    """
     if a.plan is None or b.plan is None:
         return False
-    own = essence(a.plan)
-    return own is not None and own == essence(b.plan) and (a.plan.gpus or 0) > 1
+    pairs = [(a.plan, b.plan)] if (a.plan.gpus or 0) > 1 else []
+    if a.plan.variants and b.plan.variants:
+        pairs = [(a.plan.variants[count], b.plan.variants[count]) for count in a.plan.variants if count > 1]
+    alike = [(essence(left), essence(right)) for left, right in pairs]
+    return bool(alike) and all(own is not None and own == its for own, its in alike)
 
 
 def _summary(a: Side, b: Side, explanations: Sequence[Explanation], rows: Rows, *, parted: bool, apart: Sequence[int]) -> str:

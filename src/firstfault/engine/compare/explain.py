@@ -133,7 +133,7 @@ def _grounds(failing: Side, other: Side, pack: Pack) -> Iterator[_Ground]:
             ground = _of_condition(condition, entry, failing, other, pack)
             if ground is not None:
                 yield ground
-        for rule in entry.differences:
+        for rule in (rule for rule in entry.differences if not rule.differs):
             ground = _of_rule(rule, entry, failing, other, pack)
             if ground is not None:
                 yield ground

@@ -1,80 +1,100 @@
-"""Why two runs that end alike train otherwise: the samples of an optimizer step and the learning rate."""
+"""Why two runs that end alike train otherwise: what the entries say of losses that part (`[[difference]]` with `differs`)."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from firstfault.engine.compare.curves import Parting
 from firstfault.engine.compare.facts import effective_batch, replicas_of
 from firstfault.engine.compare.rows import same
 from firstfault.engine.compare.side import Side
+from firstfault.knowledge.schema import DifferenceRule, Pack
+from firstfault.knowledge.template import fill
 from firstfault.model.comparison import Explanation
 from firstfault.model.plan import Scalar
+from firstfault.model.span import SourceSpan
 
-_RATE_KEYS = frozenset({"learning_rate", "--learning_rate", "--lr", "lr", "optimizer.params.lr"})
-_SEED_KEYS = frozenset({"seed", "--seed", "data_seed", "--data_seed"})
+_KEYS = {
+    "train.learning_rate": frozenset({"learning_rate", "--learning_rate", "--lr", "lr", "optimizer.params.lr"}),
+    "train.seed": frozenset({"seed", "--seed", "data_seed", "--data_seed"}),
+}
+_BATCH = "train.effective_batch"
+_ROWS = {_BATCH: ("effective_batch", "run.world_size", "train.micro_batch", "train.accumulation_steps")}
+"""The rows of the comparison that show a fact; else those of its own name and of the last part of it."""
 
 
-def training_reasons(a: Side, b: Side, parting: Parting | None) -> tuple[tuple[Explanation, ...], tuple[str, ...]]:
-    """What explains losses that part, and the facts that would decide; nothing where the losses do not part."""
+def training_reasons(a: Side, b: Side, parting: Parting | None, pack: Pack) -> tuple[tuple[Explanation, ...], tuple[str, ...]]:
+    """What explains losses that part, and the facts that would decide; nothing where the losses do not part.
+
+    Rules come in the order of the entry; the first whose fact differs is the explanation.
+    """
     if parting is None:
         return (), ()
-    left, right = effective_batch(a), effective_batch(b)
-    if left is not None and right is not None and left[0] != right[0]:
-        return (_batch(a, b, left[0], right[0], parting),), ()
-    own, its = rate_of(a), rate_of(b)
-    if own is not None and its is not None and not same(own, its):
-        text = f"The learning rate is {own} in A and {its} in B, and the losses part from {parting.first} on."
-        made = Explanation(
-            verdict="likely",
-            failing="b",
-            text=text,
-            title="The learning rate is not the same",
-            differences=("learning_rate",),
-        )
-        return (made,), ()
-    return (), _unknown(a, b, own, its)
+    values = _Values(a, b, parting)
+    unknown: list[str] = []
+    for rule in (rule for entry in pack.entries.values() for rule in entry.differences if rule.differs):
+        left, right = values.value(f"a.{rule.differs}"), values.value(f"b.{rule.differs}")
+        if left is None or right is None:
+            unknown += _parts(rule.differs, a, b)
+        elif not same(left, right):
+            return (_explanation(rule, values, pack),), ()
+    return (), tuple(dict.fromkeys(unknown))
 
 
-def _batch(a: Side, b: Side, left: int, right: int, parting: Parting) -> Explanation:
-    own, its = rate_of(a), rate_of(b)
-    ratio = right / left
-    rate = ""
-    if own is not None and its is not None and same(own, its):
-        rate = f" The learning rate is {own} in both: it was not changed with the batch."
-    text = (
-        f"One optimizer step takes {left} samples in A and {right} in B ({ratio:.3g} times as many), so step N of B has seen "
-        f"{'more' if ratio > 1 else 'less'} data than step N of A, and the losses part from {parting.first} on.{rate}"
-    )
+def _explanation(rule: DifferenceRule, values: _Values, pack: Pack) -> Explanation:
     return Explanation(
         verdict="likely",
         failing="b",
-        text=text,
-        title="The effective batch is not the same",
-        differences=("effective_batch", "run.world_size", "train.micro_batch", "train.accumulation_steps"),
+        text=fill(rule.says, values, pack.facts).strip(),
+        title=rule.title,
+        differences=_ROWS.get(rule.differs, (rule.differs, rule.differs.rpartition(".")[2])),
     )
 
 
-def _unknown(a: Side, b: Side, own: Scalar, its: Scalar) -> tuple[str, ...]:
-    names: list[str] = []
+class _Values:
+    """What a rule's text may name: `a.FACT`, `b.FACT`, `same.FACT` where both are alike, and `loss.parts_at`."""
+
+    def __init__(self, a: Side, b: Side, parting: Parting) -> None:
+        self._sides = {"a": a, "b": b}
+        self._parting = parting
+
+    def value(self, name: str) -> Scalar:
+        """The value, None while a side does not show it."""
+        if name == "loss.parts_at":
+            return self._parting.first
+        which, _, fact = name.partition(".")
+        if which != "same":
+            return fact_of(self._sides[which], fact) if which in self._sides else None
+        left, right = (fact_of(side, fact) for side in self._sides.values())
+        return left if left is not None and right is not None and same(left, right) else None
+
+    def span(self, name: str) -> SourceSpan | None:
+        """A text names no lines: the rows do."""
+        del name
+        return None
+
+
+def fact_of(side: Side, name: str) -> Scalar:
+    """The fact of one side, None if it names none or several values."""
+    if name == _BATCH:
+        batch = effective_batch(side)
+        return None if batch is None else batch[0]
+    if name not in _KEYS:
+        value = side.facts.value(name)
+        return None if isinstance(value, tuple) else value
+    settings = (setting for setting in side.settings if setting.key in _KEYS[name] and setting.value is not None)
+    found = {str(setting.value): setting.value for setting in settings}
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _parts(name: str, a: Side, b: Side) -> Iterator[str]:
+    """The facts to ask for: of the batch, those that a side lacks."""
+    if name != _BATCH:
+        yield name
+        return
     for side in (a, b):
         if effective_batch(side) is None:
             if not isinstance(side.facts.value("train.micro_batch"), int):
-                names.append("train.micro_batch")
+                yield "train.micro_batch"
             if replicas_of(side.facts) is None:
-                names.append("launch.world_size_seen")
-    if own is None or its is None:
-        names.append("learning_rate")
-    if not names and (_given(a, _SEED_KEYS) is None or _given(b, _SEED_KEYS) is None):
-        names.append("seed")
-    return tuple(dict.fromkeys(names))
-
-
-def rate_of(side: Side) -> Scalar:
-    """The learning rate that a side names, None if it names none or several."""
-    return _given(side, _RATE_KEYS)
-
-
-def _given(side: Side, keys: frozenset[str]) -> Scalar:
-    found = {
-        str(setting.value): setting.value for setting in side.settings if setting.key in keys and setting.value is not None
-    }
-    return next(iter(found.values())) if len(found) == 1 else None
+                yield "launch.world_size_seen"

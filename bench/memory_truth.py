@@ -1,11 +1,14 @@
-"""Published memory measurements beside the forecast: `python bench/memory_truth.py FILE.yaml`.
+"""Published memory measurements beside the forecast: `python bench/memory_truth.py FILE.yaml [--tier 1 --python PYTHON]`.
 
+With `--tier 1` steps are traced with the torch of that interpreter where the plan allows it (`*` marks the other rows), and the
+totals that nvidia-smi showed for the same runs stand in a second table.
 Rows that the plan cannot express are listed with the reason. Nothing is fitted to a row: what a row leaves open is answered by
 the default of the code that was measured, and stands in `plan_of`.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import statistics
 import sys
@@ -15,10 +18,11 @@ from typing import Any
 import yaml
 
 from firstfault.errors import FirstfaultError
-from firstfault.memory.closed_form import forecast
 from firstfault.memory.devices import find_device
 from firstfault.memory.models import find_model
 from firstfault.memory.plan import Attention, DType, Lora, Loss, MemoryPlan, Optimizer, OptimizerName, Parallel, Quantization
+from firstfault.memory.tiers import forecast
+from firstfault.model.forecast import Band, Forecast
 
 _DTYPES: dict[str, DType] = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _LETTERS = {"q": ("q_proj",), "k": ("k_proj",), "v": ("v_proj",), "o": ("o_proj",)}
@@ -124,9 +128,8 @@ def _device(name: str) -> Any:
         return find_device(name.partition("-")[0], None)
 
 
-def compared(row: dict[str, Any]) -> int:
+def compared(row: dict[str, Any], made: Forecast) -> int:
     """Bytes of the forecast in the sense of the row's own figure: allocated, reserved, or all that nvidia-smi shows."""
-    made = forecast(plan_of(row))
     kind = str(row["kind"])
     if "alloc" in kind:
         return max(phase.allocated.mid for phase in made.phases)
@@ -138,19 +141,39 @@ def compared(row: dict[str, Any]) -> int:
     return reserved + context
 
 
-def main(path: str) -> None:
+def show_totals(totals: list[tuple[str, int, Band]]) -> None:
+    """What nvidia-smi showed beside the total of the traced step."""
+    print(f"\n{'nvidia-smi of the same run':<50}{'measured':>10}{'forecast':>10}{'error %':>9}  band, GB (1e9 bytes)")
+    errors = []
+    for name, measured, told in totals:
+        errors.append(100 * (told.mid / measured - 1))
+        band = f"{told.lo / 1e9:.2f} to {told.hi / 1e9:.2f}{'' if told.lo <= measured <= told.hi else ' MISSED'}"
+        print(f"{name:<50}{measured / 1e9:>10.2f}{told.mid / 1e9:>10.2f}{errors[-1]:>+9.2f}  {band}")
+    absolute = [abs(one) for one in errors]
+    print(f"{len(errors)} rows   median {statistics.median(absolute):5.2f} %   worst {max(absolute):5.2f} %")
+
+
+def main(path: str, python: str | None) -> None:
+    totals: list[tuple[str, int, Band]] = []
     rows = yaml.safe_load(Path(path).read_text(encoding="utf-8"))["points"]
     errors: dict[str, list[float]] = {}
     print(f"{'id':<34}{'class':<16}{'measured':>10}{'forecast':>10}{'error %':>9}   GB (1e9 bytes)")
     for row in rows:
         try:
-            told = compared(row)
+            made: Forecast = forecast(plan_of(row), python=python)
+            told = compared(row, made)
         except (Unexpressed, FirstfaultError) as error:
             print(f"{row['id']:<34}{row['class']:<16}{row['measured_bytes'] / 1e9:>10.2f}{'-':>10}{'-':>9}   {error}")
             continue
+        mark = "*" if python and made.tier != "trace" else ""
+        if made.tier == "trace" and "nvidia_smi_mib" in row:
+            top = max((phase.total for phase in made.phases), key=lambda band: band.mid)
+            totals.append((row["id"], row["nvidia_smi_mib"] << 20, top))
         error = 100 * (told / row["measured_bytes"] - 1)
         errors.setdefault(row["class"], []).append(abs(error))
-        print(f"{row['id']:<34}{row['class']:<16}{row['measured_bytes'] / 1e9:>10.2f}{told / 1e9:>10.2f}{error:>+9.2f}")
+        print(f"{row['id']:<34}{row['class']:<16}{row['measured_bytes'] / 1e9:>10.2f}{told / 1e9:>10.2f}{error:>+9.2f}{mark}")
+    if totals:
+        show_totals(totals)
     print()
     for name, found in sorted(errors.items()):
         print(f"{name:<16}{len(found):>3} rows   median {statistics.median(found):5.2f} %   worst {max(found):5.2f} %")
@@ -161,4 +184,9 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("file")
+    parser.add_argument("--tier", choices=["0", "1"], default="0")
+    parser.add_argument("--python", default=sys.executable)
+    words = parser.parse_args()
+    main(words.file, words.python if words.tier == "1" else None)

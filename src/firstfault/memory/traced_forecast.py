@@ -46,7 +46,11 @@ def forecast_of(plan: MemoryPlan, trace: Trace) -> Forecast:
         else:
             first = _first_oom(runs[1], limit)
     cap = limit if verdict == "fits" else None
-    phases = tuple(_phase(plan, name, peak, shown.peaks.get(name, peak).reserved, cap) for name, peak in free.peaks.items())
+    # Near the limit the cache is given back once; what is reserved from then on is less than what was before.
+    settled = shown.allocator.reserved if shown.allocator.retries else None
+    phases = tuple(
+        _phase(plan, name, peak, shown.peaks.get(name, peak).reserved, cap, settled) for name, peak in free.peaks.items()
+    )
     return Forecast(
         tier="trace",
         model=plan.model or str(plan.config.get("model_type", "")),
@@ -75,13 +79,17 @@ def _judge(runs: list[Replay]) -> FitVerdict:
     return "fits"
 
 
-def _phase(plan: MemoryPlan, name: str, peak: Peak, reserved: int, cap: int | None) -> Phase:
-    """The bands of one phase; what fits stays below `cap`, as the allocator gives its cache back before it fails."""
+def _phase(plan: MemoryPlan, name: str, peak: Peak, reserved: int, cap: int | None, settled: int | None) -> Phase:
+    """The bands of one phase; what fits stays below `cap`, as the allocator gives its cache back before it fails.
+
+    `settled` is what stays reserved where the cache was given back.
+    """
     extra = outside(plan)
     shares = _ALLOCATED if plan.autocast in (None, plan.weights) else _ALLOCATED_AUTOCAST
     allocated = Band(lo=int(peak.live * shares[0]), mid=peak.live, hi=max(int(peak.live * shares[1]), peak.blocks))
     reserved = max(reserved, peak.live)
-    low, high = max(allocated.lo, int(reserved * _RESERVED[0])), max(allocated.hi, int(reserved * _RESERVED[1]))
+    least = reserved if settled is None else min(reserved, settled)
+    low, high = max(allocated.lo, int(least * _RESERVED[0])), max(allocated.hi, int(reserved * _RESERVED[1]))
     band = Band(lo=low, mid=reserved, hi=high if cap is None else max(reserved, min(high, cap - extra[2])))
     return Phase(
         name=name,  # type: ignore[arg-type]

@@ -31,16 +31,17 @@ def gather(inputs: Sequence[str | Path], pack: Pack, *, stdin: BinaryIO | None =
     """The bundle of files, folders and standard input (`-`); UnreadableInputError if nothing of it was readable."""
     begin = time.perf_counter()
     handed, notes = discover(inputs, stdin=stdin)
-    return _bundle(handed, list(notes), pack, begin)
+    return bundle_of_handed(handed, list(notes), pack, begin)
 
 
 def gather_text(text: str | bytes, pack: Pack, *, name: str = "pasted.txt") -> Bundle:
     """The bundle of one pasted text (bytes: packed or in another encoding too), which may mix several sources."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", errors="replace")
-    return _bundle((Handed(path=name, data=data, size_bytes=len(data)),), [], pack, time.perf_counter())
+    return bundle_of_handed((Handed(path=name, data=data, size_bytes=len(data)),), [], pack, time.perf_counter())
 
 
-def _bundle(handed: Sequence[Handed], notes: list[Note], pack: Pack, begin: float) -> Bundle:
+def bundle_of_handed(handed: Sequence[Handed], notes: list[Note], pack: Pack, begin: float) -> Bundle:
+    """The bundle of opened inputs; `begin` is the performance counter when they were asked for."""
     scanner = Scanner(pack.signals)
     items = list(_once(handed, notes))
     read = [read_source(item, pack, scanner) for item in items]

@@ -1,98 +1,92 @@
-"""The capsule (`firstfault.capsule/1`): the redacted evidence of a diagnosis, the only thing that may leave the machine.
+"""The capsule (`firstfault.capsule/1`): the redacted evidence of what was handed over, all that may leave the machine.
 
 What is shown is what would be sent: `shown` is a function of the bytes that `encode` gives.
 """
 
 from __future__ import annotations
 
-import io
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
+from firstfault.errors import UnreadableInputError
 from firstfault.ingest.discover import discover
+from firstfault.ingest.excerpt import Stretch, edge_lines, is_text, stretches, whole_limit
+from firstfault.ingest.handed import Handed
 from firstfault.ingest.open import open_handed
-from firstfault.ingest.redact import MAX_LINE_CHARS, Masked, Redactor
+from firstfault.ingest.redact import Masked, Redactor
 from firstfault.knowledge.redaction import redaction_rules
 from firstfault.knowledge.schema import Pack
-from firstfault.model.bundle import Bundle
-from firstfault.model.diagnosis import Diagnosis
+from firstfault.scan.result import ScanResult
+from firstfault.scan.scanner import Scanner
 
 SCHEMA = "firstfault.capsule/1"
-CONTEXT_LINES = 10
-WHOLE_LINES = 400
-"""A source of at most so many lines (a configuration, a command, a paste) is kept whole."""
-MAX_LINES = 4_000
-MAX_SHOWN_CHARS = 4_096
-MAX_SCANNED_LINES = 2_000_000
-"""No source is read further than this; evidence behind it is left out with a note."""
+MAX_TEXT_BYTES = 20 << 20
+"""More text than this is not sent: sources behind it are left out with a note."""
 
 
 class CapsuleLine(msgspec.Struct, frozen=True):
-    """One redacted line; `evidence` if the diagnosis cites it, else it is context."""
+    """One redacted line: its number from 1, its byte offset in the source, its text."""
 
     number: int
+    offset: int
     text: str
-    evidence: bool = False
 
 
-class CapsuleSource(msgspec.Struct, frozen=True):
-    """The kept lines of one source, in order; its path is redacted too."""
+class CapsuleSource(msgspec.Struct, frozen=True, kw_only=True):
+    """The kept lines of one source, in stretches that follow each other in it; its path is redacted too.
+
+    `bytes` and `lines` count the whole source; `ended` is true if its last line ends with a newline.
+    """
 
     path: str
-    kind: str
-    lines: tuple[CapsuleLine, ...]
+    bytes: int
+    lines: int
+    ended: bool
+    whole: bool
+    stretches: tuple[tuple[CapsuleLine, ...], ...]
 
 
 class Capsule(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that would be sent, and what was masked in it. `notes` say what was left out and why."""
 
     schema: str = SCHEMA
-    verdict: str
-    entry: str | None
-    rank: int | None
     sources: tuple[CapsuleSource, ...]
-    masked: tuple[Masked, ...]
+    masked: tuple[Masked, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def make_capsule(bundle: Bundle, diagnosis: Diagnosis, pack: Pack) -> Capsule:
-    """The cited lines of `diagnosis` with `CONTEXT_LINES` around each, small sources whole, all redacted.
+class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of one source, not redacted yet."""
 
-    The files of the bundle are read again; what cannot be (standard input) contributes the cited lines alone.
-    """
-    cited: dict[str, dict[int, str]] = {}
-    for item in diagnosis.evidence:
-        cited.setdefault(item.source, {})[item.line] = item.text
-    found: list[tuple[str, str, list[CapsuleLine]]] = []
-    notes: list[str] = []
-    room = MAX_LINES
-    kinds: dict[str, str] = {}
-    totals: Counter[str] = Counter()
-    for report in bundle.reports:
-        kinds.setdefault(report.source.path, report.source.kind)
-        totals[report.source.path] += report.source.lines
-    # Sources that hold evidence come first: they must not lose their room to others.
-    for path in sorted(kinds, key=lambda name: name not in cited):
-        lines = _kept_lines(path, cited.get(path, {}), whole=totals[path] <= WHOLE_LINES)
-        if len(lines) > room:
-            notes.append(f"{path}: {len(lines) - room} lines left out, a capsule holds {MAX_LINES}")
-        if lines[:room]:
-            found.append((path, kinds[path], lines[:room]))
-        room -= min(room, len(lines))
+    path: str
+    bytes: int
+    lines: int
+    ended: bool
+    whole: bool
+    stretches: tuple[Stretch, ...]
+
+
+def gather_capsule(inputs: Sequence[str | Path], pack: Pack, *, stdin: BinaryIO | None = None) -> Capsule:
+    """The capsule of files, folders and standard input (`-`); UnreadableInputError if nothing of it may be sent."""
+    handed, found = discover(inputs, stdin=stdin)
+    return _of_handed(handed, [f"{note.where}: {note.what}" for note in found], pack)
+
+
+def text_capsule(text: str | bytes, pack: Pack, *, name: str = "pasted.txt") -> Capsule:
+    """The capsule of one pasted text."""
+    data = text if isinstance(text, bytes) else text.encode("utf-8", errors="replace")
+    return _of_handed([Handed(path=name, data=data, size_bytes=len(data))], [], pack)
+
+
+def redacted(excerpts: Sequence[Excerpt], notes: Iterable[str], pack: Pack) -> Capsule:
+    """The capsule of excerpts: every name that is learnt anywhere in them is masked everywhere."""
     redactor = Redactor(redaction_rules(pack))
-    redactor.learn(line.text for _, _, lines in found for line in lines)
-    sources = tuple(CapsuleSource(redactor.mask(path), kind, tuple(_masked(redactor, lines))) for path, kind, lines in found)
-    return Capsule(
-        verdict=diagnosis.verdict,
-        entry=diagnosis.entry,
-        rank=diagnosis.initiating.rank if diagnosis.initiating else None,
-        sources=sources,
-        notes=tuple(redactor.mask(note) for note in notes),
-        masked=redactor.manifest(),
-    )
+    redactor.learn(line.text for one in excerpts for stretch in one.stretches for line in stretch)
+    sources = tuple(_redacted(one, redactor) for one in excerpts)
+    return Capsule(sources=sources, notes=tuple(map(redactor.mask, notes)), masked=redactor.manifest())
 
 
 def encode(capsule: Capsule) -> bytes:
@@ -105,37 +99,57 @@ def shown(sent: bytes) -> str:
     return msgspec.json.format(sent, indent=2).decode("utf-8")
 
 
-def _masked(redactor: Redactor, lines: Sequence[CapsuleLine]) -> Iterable[CapsuleLine]:
-    for line in lines:
-        yield CapsuleLine(line.number, redactor.mask(line.text)[:MAX_SHOWN_CHARS], line.evidence)
-
-
-def _kept_lines(path: str, cited: dict[int, str], *, whole: bool) -> list[CapsuleLine]:
-    if not cited and not whole:
-        return []
-    kept = {}
-    for number, text in _read_lines(path):
-        near = whole or any(abs(number - line) <= CONTEXT_LINES for line in cited)
-        if near:
-            kept[number] = CapsuleLine(number, text, number in cited)
-    for number, text in cited.items():
-        kept.setdefault(number, CapsuleLine(number, text, evidence=True))
-    return [kept[number] for number in sorted(kept)]
-
-
-def _read_lines(path: str) -> Iterable[tuple[int, str]]:
-    """The numbered lines of a file; none of what is no file (a pipe, standard input, a member of an archive)."""
-    if not Path(path).is_file():
-        return
-    for handed in discover([path])[0]:
-        if handed.path != path:
+def _of_handed(handed: Sequence[Handed], notes: list[str], pack: Pack) -> Capsule:
+    scanner = Scanner(pack.signals)
+    excerpts: list[Excerpt] = []
+    room = MAX_TEXT_BYTES
+    for item in handed:
+        made = _excerpt(item, scanner, len(handed))
+        if isinstance(made, str):
+            notes.append(f"{item.path}: {made}")
             continue
-        with open_handed(handed) as stream:
-            reader = io.BufferedReader(stream)
-            for number in range(1, MAX_SCANNED_LINES + 1):
-                line = reader.readline()
-                if not line:
-                    return
-                if b"\0" in line:
-                    return
-                yield number, line.decode("utf-8", "replace").rstrip("\r\n")[:MAX_LINE_CHARS]
+        room -= sum(len(line.text.encode("utf-8", "replace")) for stretch in made.stretches for line in stretch)
+        if room < 0:
+            notes.append(f"{item.path}: left out, a capsule holds {MAX_TEXT_BYTES >> 20} MiB of text")
+            continue
+        excerpts.append(made)
+    if not excerpts:
+        what = notes[0] if notes else "nothing was handed over"
+        raise UnreadableInputError(what, hint="hand over a log, a folder of logs, a configuration or a launch command")
+    return redacted(excerpts, notes, pack)
+
+
+def _excerpt(item: Handed, scanner: Scanner, sources: int) -> Excerpt | str:
+    """What is kept of a source, or why nothing is."""
+    try:
+        with open_handed(item) as opened:
+            if not is_text(opened.head):
+                return "is no text: it stays on this machine"
+            if not opened.head:
+                return "is empty"
+            scan: ScanResult = scanner.scan(opened)  # type: ignore[arg-type]  # a raw stream reads like a binary one
+    except (OSError, ValueError) as error:
+        return f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    limit = whole_limit(sources)
+    return Excerpt(
+        path=item.path,
+        bytes=scan.size_bytes,
+        lines=scan.lines,
+        ended=scan.ends_with_newline,
+        whole=scan.size_bytes <= limit,
+        stretches=stretches(scan, whole_bytes=limit, edge=edge_lines(sources)),
+    )
+
+
+def _redacted(one: Excerpt, redactor: Redactor) -> CapsuleSource:
+    return CapsuleSource(
+        path=redactor.mask_path(one.path),
+        bytes=one.bytes,
+        lines=one.lines,
+        ended=one.ended,
+        whole=one.whole,
+        stretches=tuple(
+            tuple(CapsuleLine(line.number, line.offset, redactor.mask(line.text)) for line in stretch)
+            for stretch in one.stretches
+        ),
+    )

@@ -77,6 +77,13 @@ def read_source(handed: Handed, pack: Pack, scanner: Scanner, template: LineTemp
             return [_unread(handed, kind, f"cannot be read: {error.strerror or error}")]
     if scan.nul_bytes and scan.nul_bytes == scan.size_bytes:
         return [_unread(handed, "empty", "holds nothing but zeros")]
+    return read_scanned(handed, opened, scan, pack, kind, template)
+
+
+def read_scanned(
+    handed: Handed, opened: Opened, scan: ScanResult, pack: Pack, kind: SourceKind, template: LineTemplate | None = None
+) -> list[SourceReport]:
+    """The sources of a text of which all that matters was kept."""
     return _Input(handed, opened, scan, pack, template).reports(kind)
 
 

@@ -69,7 +69,7 @@ class Redactor:
                 if kind in found:
                     found[kind].add((line[start:end], rule))
         for values in found.values():
-            for value, rule in sorted(values, key=lambda item: _natural(item[0])):
+            for value, rule in sorted(values, key=lambda item: (_natural(item[0]), item)):
                 self._name(value, rule)
 
     def mask(self, line: str) -> str:
@@ -98,6 +98,11 @@ class Redactor:
         """The name of a file or folder: hosts that the text names, e-mail addresses and tokens in it are masked."""
         stem, dot, suffix = name.rpartition(".")
         return f"{self.mask(stem)}.{suffix}" if dot and stem else self.mask(name)
+
+    def mask_path(self, path: str) -> str:
+        """A path: what the text names, and hosts, addresses and tokens in the names of its parts, are masked."""
+        folder, slash, name = path.rpartition("/")
+        return f"{self.mask(folder + slash)}{self.mask_name(name)}"
 
     def manifest(self) -> tuple[Masked, ...]:
         """What was masked so far, by kind and number."""

@@ -220,7 +220,7 @@ def test_quotes_and_wrappers_of_a_command(call: Call) -> None:
         (["only.log"], 2, "two sides"),
         (["a", "b", "c"], 2, "two sides"),
         (["no-such-file.log", "python x.py"], 4, "is no file, no folder and no command"),
-        (["ls -la", "python x.py"], 2, "starts no training"),
+        (["ls -la", "python x.py"], 2, "no launch that is known here"),
         (["--gpus", "many", "python x.py", "python x.py"], 2, "--gpus takes N"),
     ],
 )

@@ -109,6 +109,7 @@ def _check(paths: tuple[str, ...], machine: Machine, versions: dict[str, str]) -
 
 def exit_code(plan: Plan) -> int:
     """1 where the command stops or goes wrong, 3 where a fact is missing, else 0."""
-    if plan.error is not None or plan.findings or (plan.rank0 is not None and plan.rank0.error is not None):
+    stops = plan.error is not None and plan.error.code != 0
+    if stops or plan.findings or (plan.rank0 is not None and plan.rank0.error is not None):
         return 1
     return 3 if plan.unknown or plan.tool is None else 0

@@ -37,16 +37,34 @@ def request_of_text(text: str, name: str, machine: Machine, versions: dict[str, 
     """The request of the launch in a script `name`, or in one line of shell (`name` empty); UsageError without one."""
     from msgspec.structs import replace
 
+    from firstfault.ingest.command import without_prompts
     from firstfault.launch.script import launch_of, read_script
 
+    text = without_prompts(text)
     found = launch_of(read_script(text, name=name, environment=_variables(), read=read_file))
     if found is None:
-        raise UsageError(f"{name or text.strip()[:200]} starts no training", hint=_HINT if name else _KNOWN)
+        part = f"the first {MAX_FILE_BYTES >> 20} MiB of " if len(text) >= MAX_FILE_BYTES else ""
+        what = f"no launch command is seen in {part}{name}" if name else f"no launch that is known here: {text.strip()[:200]}"
+        raise UsageError(what, hint=_HINT if name else _behind(text))
     notes: tuple[str, ...] = found.notes
     if name or found.wrappers:
         passed = f"behind {', '.join(found.wrappers)}" if found.wrappers else ""
         notes = (f"the command {', '.join(filter(None, (f'of {found.where}' if name else '', passed)))}", *notes)
     return replace(_request(found.words, dict(found.environment), machine, versions, notes), script=name)
+
+
+def _behind(text: str) -> str:
+    """What to do: plan what an unknown program may run, or give a launcher that is known."""
+    from shlex import join
+
+    from firstfault.ingest.shell import split_commands
+    from firstfault.launch.wrappers import is_launcher
+
+    for command in split_commands(text)[:20]:
+        at = next((place for place in range(1, len(command.words)) if is_launcher(command.words[place:])), None)
+        if at is not None:
+            return f"If {command.words[0]} runs what stands behind it: firstfault plan -- {join(command.words[at:])}"
+    return _KNOWN
 
 
 def read_file(path: str) -> str | None:

@@ -72,6 +72,13 @@ def read_command(lines: Sequence[Line], ctx: Context) -> tuple[Setting, ...]:
     return tuple(found[:MAX_SETTINGS])
 
 
+def without_prompts(text: str) -> str:
+    """The text with the prompts of a pasted terminal or notebook taken off (`$ `, `user@host:~$ `, `!`); a script as it is."""
+    if text.startswith("#!"):
+        return text
+    return "".join(row[found.end() :] if (found := _PROMPT.match(row)) else row for row in text.splitlines(keepends=True))
+
+
 def _looks_like_a_command(text: str) -> bool:
     # The frames of a traceback stand in folders that are called like an interpreter.
     return not text.lstrip().startswith('File "') and bool(_STARTS_WITH_LAUNCHER.match(text)) and not _SENTENCE.search(text)

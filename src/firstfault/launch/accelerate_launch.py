@@ -11,14 +11,22 @@ from firstfault.launch.accelerate_names import LATEST
 from firstfault.launch.accelerate_settle import Settled, Unknown, settle_options
 from firstfault.launch.accelerate_start import Start, fill_start, launcher_name
 from firstfault.launch.flag_table import Arguments
-from firstfault.launch.request import Request, Version
+from firstfault.launch.request import Request, Version, program_name
 from firstfault.launch.usage import Stop
 from firstfault.model.plan import Plan, PlannedError, UnknownFact
 
 _SEVERAL = "accelerate <command> [<args>] launch"
 _ALONE = "Accelerate launch command"
 _MODULES = {"accelerate.commands.launch": (), "accelerate.commands.accelerate_cli": ("launch",)}
-_OTHERS = frozenset({"config", "env", "estimate-memory", "merge-weights", "test", "to-fsdp2", "tpu-config"})
+_OTHERS = {
+    "config": "it asks questions, or writes defaults, and saves the configuration that `accelerate launch` reads",
+    "env": "it prints versions and the default configuration",
+    "estimate-memory": "it computes sizes of a model of the Hub",
+    "merge-weights": "it joins the shards of an FSDP checkpoint",
+    "to-fsdp2": "it rewrites a configuration for FSDP2",
+    "tpu-config": "it runs commands on the hosts of a TPU",
+}
+_TEST_SCRIPT = "accelerate/test_utils/scripts/test_script.py"
 GPU_COUNT = UnknownFact(
     fact="gpus",
     why="without --num_processes and a configuration file accelerate starts one process per visible GPU",
@@ -29,9 +37,14 @@ GPU_COUNT = UnknownFact(
 def plan_accelerate(request: Request) -> Plan:
     """The plan of the command, `rank0` and `processes` left to `worker.complete`."""
     other = _other_command(request.words)
+    if other == "test":
+        return _test(request)
     if other is not None:
-        note = f"accelerate {other} starts no training"
-        return Plan(command=request.words, gpus=request.machine.gpus, notes=(note,))
+        note = f"accelerate {other} starts no process: {_OTHERS[other]}"
+        return Plan(tool="accelerate", command=request.words, gpus=request.machine.gpus, nproc_per_node=0, notes=(note,))
+    if len(request.words) < 2 and program_name(request.words[0]) == "accelerate":
+        error = PlannedError(type="SystemExit", message="accelerate is given no command: it prints its usage", code=1)
+        return Plan(tool="accelerate", command=request.words, gpus=request.machine.gpus, error=error)
     version = request.version("accelerate") or LATEST
     plan = Plan(tool="accelerate", command=request.words, gpus=request.machine.gpus)
     start = Start(plan=plan)
@@ -53,6 +66,14 @@ def plan_accelerate(request: Request) -> Plan:
         # The launcher computes with whatever the user wrote, and so does this: what fails here fails there.
         return _stopped(start, PlannedError(type=type(error).__name__, message=str(error)))
     return _described(start, settled, request, version)
+
+
+def _test(request: Request) -> Plan:
+    """`accelerate test` launches a script of accelerate's own with the configuration that it is given."""
+    words = ("accelerate-launch", *request.words[2:], _TEST_SCRIPT)
+    planned = plan_accelerate(msgspec.structs.replace(request, words=words))
+    note = "accelerate test launches a script of its own with this configuration"
+    return msgspec.structs.replace(planned, command=request.words, notes=(note, *planned.notes))
 
 
 def _described(start: Start, settled: Settled, request: Request, version: Version) -> Plan:
@@ -84,16 +105,16 @@ def _own_words(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
             rest = words[place + 2 :]
             sub = _MODULES[words[place + 1]]
             return (rest[1:], False) if sub and rest[:1] == sub else (rest, not sub)
-    if words[0].rpartition("/")[2] == "accelerate-launch":
+    if program_name(words[0]) == "accelerate-launch":
         return words[1:], True
     return (words[2:] if words[1:2] == ("launch",) else words[1:]), False
 
 
 def _other_command(words: tuple[str, ...]) -> str | None:
     """The command of accelerate that is not `launch`, such as `config`."""
-    if words[0].rpartition("/")[2] != "accelerate" or words[1:2] == ("launch",):
+    if program_name(words[0]) != "accelerate" or words[1:2] == ("launch",):
         return None
-    return words[1] if len(words) > 1 and words[1] in _OTHERS else None
+    return words[1] if len(words) > 1 and (words[1] in _OTHERS or words[1] == "test") else None
 
 
 def _stopped(start: Start, error: PlannedError) -> Plan:

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from firstfault.launch.request import Request
+from firstfault.launch.request import Request, program_name
 from firstfault.model.plan import Plan
 
 _PYTHON = re.compile(r"python[\d.]*\Z")
@@ -23,7 +23,7 @@ def plan_start(request: Request, depth: int = 0) -> Plan:
     The planners are imported when they are needed: a plain `python` loads none of the others. Programs before a launcher are
     taken off, as behind `srun`; words that lead to no launcher give a plan without `tool`.
     """
-    name = request.words[0].rpartition("/")[2] if request.words else ""
+    name = program_name(request.words[0]) if request.words else ""
     if _PYTHON.match(name):
         return _python(request)
     if name == "torchrun":

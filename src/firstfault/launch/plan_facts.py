@@ -137,7 +137,9 @@ def _whole(found: Origin | None) -> int | None:
 
 
 def _stop(plan: Plan) -> Iterator[Fact]:
-    yield fact("plan.stops", plan.error is not None, plan.error.type if plan.error else "the launcher starts")
+    # `--help` ends well.
+    stops = plan.error is not None and plan.error.code != 0
+    yield fact("plan.stops", stops, plan.error.type if plan.error else "the launcher starts")
     if plan.error is not None:
         yield fact("plan.error_type", plan.error.type, plan.error.message)
         yield fact("plan.error", f"{plan.error.type}: {plan.error.message}", plan.error.message)
@@ -149,7 +151,7 @@ def _worker(plan: Plan, script: Script) -> Iterator[Fact]:
     if framework is not None:
         yield fact("run.framework", framework, script.name)
     first = plan.rank0
-    if first is None or first.error is not None:
+    if first is None or first.error is not None or (plan.tool == "python" and not script.name):
         return
     if first.n_gpu is not None:
         yield fact("trainer.n_gpu", first.n_gpu, *at(origin_of(plan, "CUDA_VISIBLE_DEVICES")))

@@ -16,6 +16,7 @@ _DECIDING = (
     "ACCELERATE_DYNAMO_BACKEND", "ACCELERATE_MIXED_PRECISION", "ACCELERATE_TORCH_DEVICE", "ACCELERATE_USE_CPU",
     "ACCELERATE_USE_DEEPSPEED", "ACCELERATE_USE_FSDP",
 )  # fmt: skip
+_INTERACTIVE = "python is given no script: what is typed or piped into it is not known here"
 
 
 def plan_python(request: Request) -> Plan:
@@ -34,6 +35,7 @@ def plan_python(request: Request) -> Plan:
         world_size=1,
         spawn=Spawn(kind="popen", argv=request.words),
         origins=deciding_variables(request),
+        notes=(_INTERACTIVE,) if script_at(request.words) is None else (),
     )
 
 

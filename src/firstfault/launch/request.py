@@ -18,6 +18,11 @@ from firstfault.model.plan import PlannedError
 Version = tuple[int, ...]
 
 
+def program_name(word: str) -> str:
+    """The name of a program without its folder, and without `.exe`."""
+    return word.replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
+
+
 def no_files(path: str) -> str | None:
     """The reader of a plan that has no file at hand."""
     del path

@@ -104,6 +104,9 @@ class _Shell:
     def _batch(self, options: str, where: str) -> None:
         for name, value in batch_options(options).items():
             for variable in BATCH_VARIABLES.get(name, ()):
+                before = self._environment.get(variable)
+                if before is not None and before.source == "flag":
+                    continue  # an option of sbatch itself
                 self._environment[variable] = Given(value, "file", f"#SBATCH {name} at {where}" if where else f"#SBATCH {name}")
 
     def _array(self, text: str, where: str) -> bool:
@@ -136,6 +139,10 @@ class _Shell:
         elif words[0] in _DECLARES:
             self._assign_all(words[1:], where, exported=words[0] == "export" or "-x" in words)
         elif words[0] == "set":
+            if any(assignment(word) for word in words[1:2]):
+                self.notes.append(
+                    f"`set {words[1]}` sets a variable in cmd.exe; in a Unix shell, as planned here, it sets none"
+                )
             self._all_exported = self._all_exported or "-a" in words or "allexport" in words
         elif words[0] == "unset":
             for name in words[1:]:
@@ -201,6 +208,10 @@ class _Shell:
 
     def _noted(self, command: Command, words: Sequence[str]) -> Command:
         notes = list(command.notes)
+        if self._branches:
+            notes.append(
+                f"{command.where or 'the command'} stands in a branch of an `if` or `case`: whether it runs is not known"
+            )
         if any(word in ("$@", "$*", "${@}") for word in words):
             notes.append("the arguments of the script ($@) are not known: options of the launcher may stand among them")
         nodes = command.environment.get("SLURM_NNODES")

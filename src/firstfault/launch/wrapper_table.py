@@ -21,6 +21,8 @@ class Wrapper(msgspec.Struct, frozen=True):
     words: int = 0
     crossing: Crossing = "whole"
     note: str = ""
+    joins: bool = False
+    """True if one word with blanks behind it is a line for a shell."""
 
 
 def _values(text: str) -> frozenset[str]:
@@ -53,6 +55,13 @@ WRAPPERS = {
     "taskset": Wrapper((), _values(""), words=1),
     "chrt": Wrapper((), _values(""), words=1),
     "unbuffer": Wrapper(),
+    "screen": Wrapper((), _values("-S -dmS -DmS -Logfile -t -c -h -s -T")),
+    "tmux": Wrapper(
+        ("new-session", "new", "new-window", "neww", "split-window", "splitw"),
+        _values("-s -n -c -t -e -x -y -F"),
+        note="a tmux server that runs already gives its own variables to new windows",
+        joins=True,
+    ),
     "tee": Wrapper(),
     "sudo": Wrapper(
         (), _values("-u -g -h -p -C --user --group"), crossing="partly", note="sudo drops most variables without -E"
@@ -82,14 +91,20 @@ WRAPPERS = {
         words=1,
         crossing="none",
         note="ssh takes no variable of this shell to the other machine",
+        joins=True,
     ),
-    "docker": Wrapper(("run", "exec"), _DOCKER, words=1, crossing="none", note=_CONTAINER),
-    "podman": Wrapper(("run", "exec"), _DOCKER, words=1, crossing="none", note=_CONTAINER),
-    "nerdctl": Wrapper(("run", "exec"), _DOCKER, words=1, crossing="none", note=_CONTAINER),
+    "docker": Wrapper(("run", "exec"), _DOCKER, words=1, crossing="none", note=_CONTAINER, joins=True),
+    "podman": Wrapper(("run", "exec"), _DOCKER, words=1, crossing="none", note=_CONTAINER, joins=True),
+    "nerdctl": Wrapper(("run", "exec"), _DOCKER, words=1, crossing="none", note=_CONTAINER, joins=True),
     "singularity": Wrapper(("exec", "run"), _APPTAINER, words=1),
     "apptainer": Wrapper(("exec", "run"), _APPTAINER, words=1),
     "kubectl": Wrapper(
-        ("exec",), _values("-n --namespace -c --container"), words=1, crossing="none", note="a pod has its own variables"
+        ("exec",),
+        _values("-n --namespace -c --container"),
+        words=1,
+        crossing="none",
+        note="a pod has its own variables",
+        joins=True,
     ),
 }
 """By the name of the program."""

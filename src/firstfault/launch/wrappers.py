@@ -10,7 +10,7 @@ import msgspec
 from firstfault.ingest.launcher_options import TOOLS
 from firstfault.ingest.shell import assignment
 from firstfault.launch.python import script_at
-from firstfault.launch.request import no_files
+from firstfault.launch.request import no_files, program_name
 from firstfault.launch.values import Given
 from firstfault.launch.wrapper_table import CONTROL, SHELLS, WRAPPERS, Wrapper
 
@@ -39,7 +39,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def starts_several(self) -> bool:
         """True for a launcher, False for a plain `python`."""
-        name = _name(self.words[0])
+        name = program_name(self.words[0])
         if name in _SEVERAL or name == "accelerate":
             return True
         return any(module in self.words[1:6] for module in _TORCH)
@@ -71,11 +71,13 @@ def _unwrap(layer: Layer, read: Read) -> tuple[Command, ...]:
         layer = _leading(layer)
         if not layer.words:
             return ()
-        name = _name(layer.words[0])
+        name = program_name(layer.words[0])
         if is_launcher(layer.words):
             return (_command(layer),)
         if name in SHELLS:
             return _inside_shell(layer, read)
+        if name == "sbatch":
+            return _inside_batch(layer, read)
         wrapper = WRAPPERS.get(name)
         if wrapper is None:
             return ()
@@ -83,7 +85,7 @@ def _unwrap(layer: Layer, read: Read) -> tuple[Command, ...]:
         if behind is None:
             return ()
         layer = behind
-        if wrapper.crossing == "none" and len(layer.words) == 1 and " " in layer.words[0].strip():
+        if wrapper.joins and len(layer.words) == 1 and " " in layer.words[0].strip():
             return _text(layer, layer.words[0], read)
     return ()
 
@@ -107,7 +109,7 @@ def _leading(layer: Layer) -> Layer:
 
 def is_launcher(words: Sequence[str]) -> bool:
     """True if the words start a training: a launcher, or python with a script or module that is no tool."""
-    name = _name(words[0])
+    name = program_name(words[0])
     if name in _SEVERAL:
         return True
     if name == "accelerate":
@@ -155,6 +157,9 @@ def _behind(layer: Layer, name: str, wrapper: Wrapper) -> Layer | None:
             environment[value] = layer.environment[value]
         elif option == "--gpus" and value:
             notes.append(f"{name} --gpus {value}: the command sees these GPUs, numbered from 0")
+            granted = _granted(value)
+            if granted is not None:
+                environment["CUDA_VISIBLE_DEVICES"] = Given(granted, "derived", f"{name} --gpus {value}")
     if name in ("singularity", "apptainer") and not _has(given, "--nv", "--nvccli", "--rocm"):
         notes.append(f"{name} without --nv: no GPU is visible inside")
     if name == "taskset" and _has(given, "-c", "-a", "-ac", "-ca", "--cpu-list"):
@@ -162,6 +167,14 @@ def _behind(layer: Layer, name: str, wrapper: Wrapper) -> Layer | None:
     return msgspec.structs.replace(
         layer, words=words, environment=environment, wrappers=(*layer.wrappers, name), notes=tuple(notes), depth=layer.depth + 1
     )
+
+
+def _granted(value: str) -> str | None:
+    """The ids that a container counts its GPUs by, `0,1` for two; None for all of them."""
+    count = value.strip("\"'")
+    if "device=" in count:
+        return ",".join(str(index) for index, _ in enumerate(count.partition("device=")[2].strip("\"'").split(",")))
+    return ",".join(map(str, range(int(count)))) if count.isdecimal() and len(count) < 3 else None
 
 
 def _own_options(words: tuple[str, ...], wrapper: Wrapper) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
@@ -195,7 +208,7 @@ def _has(given: Sequence[tuple[str, str]], *names: str) -> bool:
 
 def _inside_shell(layer: Layer, read: Read) -> tuple[Command, ...]:
     """The commands of `bash -c TEXT` or of a script file."""
-    name, words = _name(layer.words[0]), layer.words[1:]
+    name, words = program_name(layer.words[0]), layer.words[1:]
     position = 0
     while position < len(words) and words[position].startswith("-"):
         if "c" in words[position] and not words[position].startswith("--"):
@@ -209,6 +222,22 @@ def _inside_shell(layer: Layer, read: Read) -> tuple[Command, ...]:
     return _text(inner, text, read) if text else ()
 
 
+def _inside_batch(layer: Layer, read: Read) -> tuple[Command, ...]:
+    """The commands of the script that `sbatch` is given, or of `--wrap`; its options become the job's SLURM_* variables."""
+    from firstfault.launch.slurm import BATCH_VARIABLES, read_srun
+
+    job = read_srun(layer.words)
+    environment = dict(layer.environment)
+    for name, value in job.options.items():
+        for variable in BATCH_VARIABLES.get(name, ()):
+            environment[variable] = Given(value, "flag", f"sbatch {name}")
+    inner = msgspec.structs.replace(layer, environment=environment, wrappers=(*layer.wrappers, "sbatch"))
+    if "--wrap" in job.options:
+        return _text(inner, job.options["--wrap"], read)
+    text = read(job.program[0]) if job.program else None
+    return _text(msgspec.structs.replace(inner, where=job.program[0]), text, read) if text else ()
+
+
 def _text(layer: Layer, text: str, read: Read) -> tuple[Command, ...]:
     from firstfault.launch.script import read_commands
 
@@ -220,10 +249,6 @@ def _text(layer: Layer, text: str, read: Read) -> tuple[Command, ...]:
 def unwrap_layer(layer: Layer, read: Read) -> tuple[Command, ...]:
     """Like `unwrap`, within a text that is read already."""
     return _unwrap(layer, read)
-
-
-def _name(word: str) -> str:
-    return word.rpartition("/")[2]
 
 
 def _place(name: str, where: str) -> str:

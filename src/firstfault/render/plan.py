@@ -74,6 +74,8 @@ def _labelled(canvas: Canvas, label: str, text: str, role: Role = "") -> None:
 def _start(plan: Plan) -> str:
     """What starts on this machine, in one sentence; empty if that is not known."""
     count = plan.nproc_per_node
+    if count == 0 and plan.starter is None:
+        return "nothing"
     if count is None:
         return "" if plan.starter is None else f"processes through {plan.starter}, how many is not known"
     processes = f"{count} process{'' if count == 1 else 'es'}"

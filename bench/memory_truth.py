@@ -160,7 +160,7 @@ def main(path: str, python: str | None) -> None:
     print(f"{'id':<34}{'class':<16}{'measured':>10}{'forecast':>10}{'error %':>9}   GB (1e9 bytes)")
     for row in rows:
         try:
-            made: Forecast = forecast(plan_of(row), python=python)
+            made, _ = forecast(plan_of(row), python=python)
             told = compared(row, made)
         except (Unexpressed, FirstfaultError) as error:
             print(f"{row['id']:<34}{row['class']:<16}{row['measured_bytes'] / 1e9:>10.2f}{'-':>10}{'-':>9}   {error}")

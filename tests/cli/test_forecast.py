@@ -141,3 +141,54 @@ def test_no_line_is_wider_than_the_terminal(capsys, width):
 def test_ascii_only(capsys):
     run(["forecast", *QWEN, "--ascii"])
     assert capsys.readouterr().out.isascii()
+
+
+OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 5.44 GiB. GPU 0 has a total capacity of 22.49 GiB of which "
+    "1.42 GiB is free. Including non-PyTorch memory, this process has 21.07 GiB memory in use. Of the allocated memory "
+    "18.95 GiB is allocated by PyTorch, and 1.65 GiB is reserved by PyTorch but unallocated.\n"
+)
+SPREAD = (*QWEN, "--gpus", "4", "--parallel", "dp")
+
+
+def test_a_message_of_the_run_corrects_the_forecast(capsys, tmp_path):
+    (tmp_path / "run.log").write_text(OOM)
+    code, made = answer(capsys, *SPREAD, "--from", "run.log")
+    assert (code, made["tier"], made["verdict"]) == (1, "measured", "does not fit")
+    assumed = {one["fact"]: one for one in made["assumptions"]}  # type: ignore[attr-defined]
+    assert assumed["not explained"]["value"].startswith("+0.")
+    assert made["limit"] == pytest.approx(22.49 * (1 << 30), rel=0.001)
+    assert run(["forecast", *SPREAD, "--from", "run.log", "--width", "80"]) == 1
+    out = capsys.readouterr().out
+    assert "calibrated by a measurement" in out
+    assert "By run.log: 18.9 GiB" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("--tier", "2"), 2, "needs a measurement"),
+        (("--tier", "1", "--from", "run.log"), 2, "uses no measurement"),
+        (("--from", "run.log", "--snapshot", "run.log"), 2, "two measurements"),
+        (("--from", "empty.log"), 4, "no out-of-memory message"),
+        (("--snapshot", "empty.log"), 4, "snapshot"),
+        (("--python", "no-such-python"), 2, "no interpreter"),
+    ],
+)
+def test_measurements_that_are_none_and_options_that_contradict_each_other(capsys, tmp_path, words, code, says):
+    (tmp_path / "run.log").write_text(OOM)
+    (tmp_path / "empty.log").write_text("epoch 1\nepoch 2\n")
+    assert run(["forecast", *QWEN, *words]) == code
+    assert says in capsys.readouterr().err
+
+
+def test_an_interpreter_that_cannot_trace_leaves_the_formula_with_a_note(capsys, tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho no torch here >&2\n")
+    python.chmod(0o755)
+    _, made = answer(capsys, *QWEN, "--python", str(python))
+    assert made["tier"] == "formula"
+    assert "no torch here" in made["notes"][0]  # type: ignore[index]
+    _, plain = answer(capsys, *QWEN, "--tier", "0", "--python", str(python))
+    assert plain["notes"] == []

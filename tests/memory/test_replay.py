@@ -40,10 +40,15 @@ def test_a_device_that_is_too_small_fails_at_the_request():
     assert "optimizer" not in run.peaks
 
 
-def test_bytes_that_a_measurement_shows_besides_lie_there_from_the_start():
+def test_bytes_that_a_measurement_shows_besides_lie_there_from_forward_on():
     run = Replay(STEP, Allocator(), extra=10 * MIB)
-    assert run.peaks["load"].live == 110 * MIB
-    assert run.peaks["load"].kinds["not explained"] == 10 * MIB
+    assert run.peaks["load"].live == 100 * MIB
+    assert run.peaks["forward"].kinds["not explained"] == 10 * MIB
+    assert run.peaks["optimizer"].live == 210 * MIB
+
+
+def test_requests_of_a_watched_size_are_told_with_what_was_there_before():
+    assert Replay(STEP, Allocator(), watched=(30 * MIB, 50 * MIB)).moments == [("forward", "activations", 40 * MIB, 100 * MIB)]
 
 
 def test_what_was_taken_before_the_trace_may_go_in_it():

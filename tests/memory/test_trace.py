@@ -39,7 +39,7 @@ def script(tmp_path, text: str) -> str:
 
 
 def test_an_interpreter_that_is_not_there_is_said_in_a_note_and_the_formula_answers():
-    made = tiers.forecast(PLAN, python="/nowhere/python")
+    made, _ = tiers.forecast(PLAN, python="/nowhere/python")
     assert made.tier == "formula"
     assert made.notes == (
         "No step was traced, this is the formula: /nowhere/python cannot be started: No such file or directory.",
@@ -49,7 +49,7 @@ def test_an_interpreter_that_is_not_there_is_said_in_a_note_and_the_formula_answ
 
 @pytest.mark.skipif(find_spec("torch") is not None, reason="this interpreter has torch")
 def test_an_interpreter_without_torch_is_said_in_a_note():
-    made = tiers.forecast(PLAN, python=sys.executable)
+    made, _ = tiers.forecast(PLAN, python=sys.executable)
     assert made.tier == "formula"
     assert made.notes[0].endswith(f"{sys.executable} has no torch.")
 
@@ -80,7 +80,7 @@ def test_a_program_that_answers_otherwise_is_a_failure(tmp_path, text, why):
 )
 def test_what_a_trace_cannot_show_is_left_to_the_formula(plan, what):
     assert what in (untraceable(plan) or "")
-    assert tiers.forecast(plan, python="/nowhere/python").tier == "formula"
+    assert tiers.forecast(plan, python="/nowhere/python")[0].tier == "formula"
 
 
 EVENTS = [
@@ -184,7 +184,7 @@ def test_the_formula_is_within_half_a_percent_of_the_trace(python):
 @pytest.mark.parametrize(("gpus", "verdict"), [(1, "fits"), (4, "does not fit")])
 def test_the_forum_case(python, gpus, verdict):
     parallel = Parallel(strategy="dp" if gpus > 1 else "single", world=gpus)
-    made = tiers.forecast(replace(PLAN, device=Device(memory_bytes=23034 * MIB), parallel=parallel), python=python)
+    made, _ = tiers.forecast(replace(PLAN, device=Device(memory_bytes=23034 * MIB), parallel=parallel), python=python)
     assert (made.tier, made.verdict) == ("trace", verdict)
     if gpus > 1:
         assert made.first_oom is not None

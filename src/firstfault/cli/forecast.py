@@ -13,6 +13,8 @@ from firstfault.errors import UnreadableInputError, UsageError
 
 if TYPE_CHECKING:
     from firstfault.memory.arguments import Settings
+    from firstfault.memory.plan import MemoryPlan
+    from firstfault.model.forecast import Forecast
 
 MAX_FILE_BYTES = 1 << 20
 _OPTIONS = (
@@ -60,8 +62,15 @@ def _training_options(command: Any) -> Any:
 @click.option("--gpu", metavar="NAME", help='Such as "A100-80GB", L4, H100.')
 @click.option("--memory", metavar="SIZE", help="Memory of one device, such as 24GB or 23034MiB.")
 @_training_options
-@click.option("--tier", type=click.Choice(["auto", "0", "1"]), default="auto", help="0: formula; 1: a traced step.")
+@click.option(
+    "--tier",
+    type=click.Choice(["auto", "0", "1", "2"]),
+    default="auto",
+    help="0: formula; 1: a traced step; 2: corrected by a measurement.",
+)
 @click.option("--python", metavar="INTERPRETER", help="The interpreter of the run: its torch traces the step (tier 1).")
+@click.option("--from", "log", metavar="LOG", help="Correct it by the out-of-memory message of this run (tier 2).")
+@click.option("--snapshot", metavar="FILE", help="Correct it by a CUDA memory snapshot of this run (tier 2).")
 @click.option("--fit", is_flag=True, help="Propose the cheapest changes that fit.")
 @click.option("--format", "form", type=click.Choice(["terminal", "json"]), default="terminal", help="Default: terminal.")
 @look_options
@@ -73,6 +82,8 @@ def forecast(
     memory: str | None,
     tier: str,
     python: str | None,
+    log: str | None,
+    snapshot: str | None,
     fit: bool,
     form: str,
     width: int | None,
@@ -81,17 +92,14 @@ def forecast(
     **training: Any,
 ) -> int:
     """Say where the memory of a training step goes and whether it fits. By formula, without torch; with --python by a step
-    that its torch and transformers trace without a GPU and without weights.
+    that its torch and transformers trace without a GPU and without weights; with --from or --snapshot corrected by that run.
 
     Values come from options, then the launch COMMAND, then files. Exit code 1: it does not fit; 3: no device is named, or
     it is tight.
     """
-    from msgspec.structs import replace
-
+    from firstfault.cli.measured import read_measurement
     from firstfault.memory.arguments import Given, make_plan
-    from firstfault.memory.closed_form import forecast as compute
     from firstfault.memory.devices import find_device
-    from firstfault.memory.fit import with_changes
     from firstfault.memory.models import load_model
     from firstfault.memory.tiers import forecast as make_forecast
 
@@ -108,9 +116,9 @@ def forecast(
         raise UsageError("no model is named", hint="--model NAME (such as Qwen/Qwen3-0.6B) or --model path/to/config.json")
     full, config = load_model(named)
     plan = make_plan(full, config, settings, find_device(gpu, memory))
-    computed = with_changes(plan, compute(plan), fit=fit)
-    made = make_forecast(plan, python=_interpreter(tier, python))
-    made = replace(made, changes=computed.changes, fit=computed.fit)
+    measured = read_measurement(tier, log, snapshot)
+    made, plan = make_forecast(plan, python=_interpreter(tier, python), measured=measured)
+    made = _with_changes(plan, made, fit=fit)
     if form == "json":
         from firstfault.render.json import to_json
 
@@ -123,9 +131,23 @@ def forecast(
     return {"fits": 0, "does not fit": 1}.get(made.verdict, 3)
 
 
+def _with_changes(plan: MemoryPlan, made: Forecast, *, fit: bool) -> Forecast:
+    """`made` with the table of changes, which is by formula in every tier; without one for a model that only a trace knows."""
+    from msgspec.structs import replace
+
+    from firstfault.memory.closed_form import forecast as compute
+    from firstfault.memory.fit import with_changes
+
+    try:
+        computed = with_changes(plan, compute(plan), fit=fit)
+    except UsageError:
+        return made
+    return replace(made, changes=computed.changes, fit=computed.fit)
+
+
 def _interpreter(tier: str, python: str | None) -> str | None:
     """Whose torch traces the step: None for the formula; UsageError where none is found."""
-    if tier == "0" or (tier == "auto" and python is None):
+    if tier == "0" or (tier != "1" and python is None):
         return None
     from firstfault.cli.survey import find_program
 

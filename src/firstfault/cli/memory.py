@@ -31,7 +31,7 @@ def memory(snapshot: Path, form: str | None, output: Path | None, width: int | N
 
     Only plain data is read, nothing of the file is run. Exit code 1: an allocation failed in it.
     """
-    report = _read(snapshot)
+    report = read_report(snapshot)
     if form is None:
         ending = output.suffix.lower() if output else ""
         form = {".html": "html", ".htm": "html", ".json": "json"}.get(ending, "terminal")
@@ -51,7 +51,7 @@ def memory(snapshot: Path, form: str | None, output: Path | None, width: int | N
     return 1 if any(device.failed for device in report.devices) else 0
 
 
-def _read(path: Path) -> MemoryReport:
+def read_report(path: Path) -> MemoryReport:
     """The report; UnreadableInputError where the file cannot be opened or holds nothing of a snapshot."""
     from firstfault.ingest.handed import Handed
     from firstfault.ingest.memory_snapshot_reading import read_snapshot

@@ -80,9 +80,10 @@ def component(kind: str, size: int) -> Component:
 
 def outside(plan: MemoryPlan) -> tuple[int, int, int]:
     """What a device holds besides torch's own memory: context and communication, the least, the usual and the most bytes."""
-    context = devices.CONTEXT if plan.device.context_bytes is None else (plan.device.context_bytes,) * 3
+    if plan.device.context_bytes is not None:
+        return (plan.device.context_bytes,) * 3
     several = plan.parallel.world > 1 and plan.parallel.strategy != "dp"
-    low, usual, high = (one + (shared if several else 0) for one, shared in zip(context, _COMMUNICATION, strict=True))
+    low, usual, high = (one + (shared if several else 0) for one, shared in zip(devices.CONTEXT, _COMMUNICATION, strict=True))
     return low, usual, high
 
 

@@ -46,6 +46,14 @@ def forecast(plan: MemoryPlan) -> Forecast:
     )
 
 
+def moments(plan: MemoryPlan, watched: tuple[int, int]) -> list[tuple[str, str, int, int]]:
+    """All requests of so many bytes (least and most): phase, heading, bytes, live bytes before."""
+    step = Step(plan, read_config(plan.config, plan.head))
+    step.tape.watched = watched
+    step.run()
+    return step.tape.moments
+
+
 class Step:
     """One step of a plan on the tape, phase by phase."""
 

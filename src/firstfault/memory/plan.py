@@ -69,7 +69,10 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
-    """One device: its memory and the CUDA context in bytes, its compute capability as `8.0`."""
+    """One device: its memory in bytes, its compute capability as `8.0`.
+
+    `context_bytes` is all that the process holds there besides torch's own memory (CUDA context, NCCL), where it is known.
+    """
 
     name: str = ""
     memory_bytes: int | None = None

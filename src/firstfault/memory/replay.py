@@ -38,18 +38,31 @@ class Peak(NamedTuple):
 
 
 class Replay:
-    """The allocator's course over a trace, on a device of `limit` bytes (None: without end). It ends where a request fails."""
+    """The allocator's course over a trace, on a device of `limit` bytes (None: without end). It ends where a request fails.
 
-    def __init__(self, events: Sequence[Event], settings: Allocator, limit: int | None = None, *, extra: int = 0) -> None:
+    `extra` bytes lie there from the first forward on. `moments` are the requests of `watched` bytes (least and most): phase,
+    kind, bytes, live bytes before.
+    """
+
+    def __init__(
+        self,
+        events: Sequence[Event],
+        settings: Allocator,
+        limit: int | None = None,
+        *,
+        extra: int = 0,
+        watched: tuple[int, int] | None = None,
+    ) -> None:
         self.allocator = CachingAllocator(settings, limit)
         self.peaks: dict[str, Peak] = {}
         self.failed: Failed | None = None
         self.live = 0
+        self.moments: list[tuple[str, str, int, int]] = []
+        self._watched = watched or (0, -1)
         self._held: dict[int, tuple[Block, int, str]] = {}
         self._kinds: dict[str, int] = {}
         self._phase = "load"
-        if extra > 0:
-            self._take(0, extra, UNEXPLAINED, "")
+        self._extra = max(0, extra)
         for event in events:
             if not self._follow(event):
                 break
@@ -75,6 +88,9 @@ class Replay:
         else:
             self._phase = event[1]
             self._mark()
+            if self._phase == "forward" and self._extra:
+                extra, self._extra = self._extra, 0
+                return self._take(0, extra, UNEXPLAINED, "")
         return True
 
     def _take(self, number: int, size: int, kind: str, module: str) -> bool:
@@ -83,6 +99,8 @@ class Replay:
         except OutOfMemory as error:
             self.failed = Failed(self._phase, kind, module, error.request, error.allocated, error.reserved)
             return False
+        if self._watched[0] <= size <= self._watched[1]:
+            self.moments.append((self._phase, kind, size, self.live))
         size = self.allocator.round(size)
         self._held[number] = (block, size, kind)
         self._kinds[kind] = self._kinds.get(kind, 0) + size

@@ -98,7 +98,8 @@ class Node:
 class Tape:
     """Live bytes by heading, and the highest point of each phase with what lay there.
 
-    `over` is the first request beyond `limit`: phase, bytes, heading, live bytes before it.
+    `over` is the first request beyond `limit`: phase, bytes, heading, live bytes before it. `moments` are all requests of
+    `watched` bytes (least and most): phase, heading, bytes, live bytes before.
     """
 
     def __init__(self) -> None:
@@ -110,6 +111,8 @@ class Tape:
         self.recording = True
         self.limit: int | None = None
         self.over: tuple[str, int, str, int] | None = None
+        self.watched: tuple[int, int] | None = None
+        self.moments: list[tuple[str, str, int, int]] = []
         self._number = 0
         self._top = 0
 
@@ -121,6 +124,8 @@ class Tape:
 
     def grow(self, size: int, kind: str) -> None:
         """More live bytes."""
+        if self.watched is not None and self.watched[0] <= size <= self.watched[1]:
+            self.moments.append((self.phase, kind, size, self.live))
         self.live += size
         self.kinds[kind] = self.kinds.get(kind, 0) + size
         if self.live > self._top:

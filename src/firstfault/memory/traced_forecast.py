@@ -7,7 +7,7 @@ from firstfault.memory.assumptions import assume, miss
 from firstfault.memory.bands import component, outside
 from firstfault.memory.families import read_config
 from firstfault.memory.plan import MemoryPlan
-from firstfault.memory.replay import Peak, Replay
+from firstfault.memory.replay import UNEXPLAINED, Peak, Replay
 from firstfault.memory.trace import Trace
 from firstfault.model.forecast import Assumption, Band, FirstOom, FitVerdict, Forecast, Phase
 
@@ -34,12 +34,13 @@ def untraceable(plan: MemoryPlan) -> str | None:
 def forecast_of(plan: MemoryPlan, trace: Trace) -> Forecast:
     """Peaks of every phase by the trace; whether they fit, by replays against the device less its context."""
     allocator, extra = plan.allocator, outside(plan)
-    free = Replay(trace.events, allocator, extra=plan.difference_bytes)
+    more, less = max(0, plan.difference_bytes), min(0, plan.difference_bytes)
+    free = Replay(trace.events, allocator, extra=more)
     limit = plan.device.memory_bytes
     verdict: FitVerdict = "unknown"
     shown, first = free, None
     if limit is not None:
-        runs = [Replay(trace.events, allocator, limit - taken, extra=plan.difference_bytes) for taken in extra]
+        runs = [Replay(trace.events, allocator, limit - taken - less, extra=more) for taken in extra]
         verdict = _judge(runs)
         if runs[1].failed is None:
             shown = runs[1]
@@ -49,7 +50,8 @@ def forecast_of(plan: MemoryPlan, trace: Trace) -> Forecast:
     # Near the limit the cache is given back once; what is reserved from then on is less than what was before.
     settled = shown.allocator.reserved if shown.allocator.retries else None
     phases = tuple(
-        _phase(plan, name, peak, shown.peaks.get(name, peak).reserved, cap, settled) for name, peak in free.peaks.items()
+        _phase(plan, name, peak, shown.peaks.get(name, peak).reserved + less, cap, settled)
+        for name, peak in ((name, _less(peak, less) if name != "load" else peak) for name, peak in free.peaks.items())
     )
     return Forecast(
         tier="trace",
@@ -102,6 +104,13 @@ def _phase(plan: MemoryPlan, name: str, peak: Peak, reserved: int, cap: int | No
             for size, kind in sorted(((size, kind) for kind, size in peak.kinds.items() if size), reverse=True)
         ),
     )
+
+
+def _less(peak: Peak, less: int) -> Peak:
+    """A peak of which a measurement shows `less` bytes (negative)."""
+    if not less:
+        return peak
+    return peak._replace(live=peak.live + less, kinds={**peak.kinds, UNEXPLAINED: less}, blocks=peak.blocks + less)
 
 
 def _first_oom(run: Replay, limit: int) -> FirstOom | None:

@@ -12,6 +12,8 @@ from litestar.types import ControllerRouterHandler
 
 from firstfault.knowledge.pack import load_pack
 from firstfault.server import ops
+from firstfault.server.otlp import api as otlp
+from firstfault.server.otlp.logs import Logs
 from firstfault.server.services import Services
 from firstfault.server.settings import Settings
 from firstfault.server.store.store import open_store
@@ -26,14 +28,16 @@ def create_app(settings: Settings) -> Litestar:
         pack = load_pack()
         store = open_store(settings.database_url)
         work = open_work(settings, pack)
-        app.state.services = Services(settings=settings, pack=pack, store=store, work=work)
+        logs = Logs(pack, store, work)
+        app.state.services = Services(settings=settings, pack=pack, store=store, work=work, logs=logs)
         try:
             yield
         finally:
+            logs.close()
             work.close()
             store.close()
 
-    rooms: list[ControllerRouterHandler] = [*ops.handlers]
+    rooms: list[ControllerRouterHandler] = [*ops.handlers, *otlp.handlers]
     return Litestar(
         route_handlers=[Router(path=settings.path or "/", route_handlers=rooms)],
         dependencies={"services": Provide(_services, sync_to_thread=False)},

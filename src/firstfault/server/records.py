@@ -64,6 +64,15 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
     role: Role
 
 
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A browser that is signed in, as its person may see it."""
+
+    id: str
+    agent: str
+    created_at: datetime
+    last_used_at: datetime
+
+
 class ApiToken(msgspec.Struct, frozen=True, kw_only=True):
     """A token of an account or team as it may be shown: never its secret. `prefix` are its first characters."""
 

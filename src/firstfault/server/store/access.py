@@ -46,3 +46,8 @@ def visible(table: Table, principal: Principal) -> ColumnElement[bool]:
 def as_utc(value: datetime | None) -> datetime | None:
     """The time with its zone: SQLite keeps none, and all times here are UTC."""
     return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
+
+
+def known_utc(value: datetime) -> datetime:
+    """The same for a time that is always there."""
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value

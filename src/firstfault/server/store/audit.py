@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import delete, insert, select
 
 from firstfault.server.records import AuditLine
-from firstfault.server.store.access import Access, as_utc
+from firstfault.server.store.access import Access, known_utc
 from firstfault.server.store.schema import audit
 
 MAX_DETAIL_CHARS = 500
@@ -34,16 +34,11 @@ class Audit:
         with self._access.read() as connection:
             rows = connection.execute(wanted).all()
         return [
-            AuditLine(at=_at(row.at), actor=row.actor, action=row.action, target=row.target, detail=row.detail) for row in rows
+            AuditLine(at=known_utc(row.at), actor=row.actor, action=row.action, target=row.target, detail=row.detail)
+            for row in rows
         ]
 
     def expire(self, before: datetime) -> int:
         """Forget what is older; how many lines there were."""
         with self._access.write() as connection:
             return connection.execute(delete(audit).where(audit.c.at < before)).rowcount
-
-
-def _at(value: datetime) -> datetime:
-    found = as_utc(value)
-    assert found is not None
-    return found

@@ -1,0 +1,1 @@
+"""People: who asks, how they sign in, and how much they may ask."""

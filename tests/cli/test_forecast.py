@@ -161,7 +161,7 @@ def test_a_message_of_the_run_corrects_the_forecast(capsys, tmp_path):
     assert run(["forecast", *SPREAD, "--from", "run.log", "--width", "80"]) == 1
     out = capsys.readouterr().out
     assert "calibrated by a measurement" in out
-    assert "By run.log: 18.9 GiB" in out
+    assert "By run.log: 19 GiB" in out
     assert max(map(len, out.splitlines())) <= 80
 
 

@@ -24,7 +24,7 @@ from firstfault.launch.flag_table import Flag
 from firstfault.launch.plan import plan_known
 
 ORACLE = Path(__file__).with_name("launch_oracle.py")
-NOT_HERE = ("--mpirun_hostfile", "--env", "--vm", "--debug", "--quiet", "--fp8_override_linear_precision")
+NOT_HERE = ("--mpirun_hostfile", "--env", "--vm", "--fp8_override_linear_precision")
 TABLES = {
     "fsdp_config": "fsdp_", "deepspeed_config": "", "dynamo_config": "dynamo_", "megatron_lm_config": "megatron_lm_",
     "parallelism_config": "parallelism_config_",
@@ -45,6 +45,8 @@ def random_case(draw: random.Random) -> dict[str, Any]:
         case["env"] = _environment(draw)
     if draw.random() < 0.15:
         case["ports_in_use"] = draw.sample((29500, 29501, 12345), 1)
+    if draw.random() < 0.1:
+        case["bf16"] = False
     if draw.random() < 0.2:
         case["script_args"] = draw.choice((["--num_processes", "2"], ["-x"], ["--", "y"]))
     return case
@@ -97,7 +99,21 @@ def _command_line(draw: random.Random) -> list[str]:
             words.append(f"{name}={_word(draw, row)}")
         else:
             words += [name, _word(draw, row)]
-    return words
+    return _odd(draw, words)
+
+
+def _odd(draw: random.Random, words: list[str]) -> list[str]:
+    """Now and then a word that argparse takes in its own way: twice the same option, a shortened one, a value of a switch."""
+    if draw.random() > 0.12:
+        return words
+    more = (
+        ["--num_processes", "2"], ["--num_proc", "2"], ["--multi_gpu=1"], ["--num_processes"], ["--mixed_precision=FP16"],
+        ["--num_processes=2=3"], ["--same_network", "--rdzv_backend=c10d"],
+        ["--gpu_ids", "GPU-1,GPU-2"], ["--main_process_port=-1"],
+        ["--num_machines", "1.0"], ["-m"], ["--no_python"], ["--nproc_per_node", "2"], ["--num_processes", "０"],
+        ["--num_processes", " 2 "], ["--num_processes", "1_0"], ["--config_file"], ["--main_process_ip", ""],
+    )  # fmt: skip
+    return [*words, *draw.choice(more)] if draw.random() < 0.7 else [*draw.choice(more), *words]
 
 
 def _value(draw: random.Random) -> Any:
@@ -157,8 +173,8 @@ def _table(draw: random.Random, table: str, prefix: str) -> dict[str, Any]:
 
 def _environment(draw: random.Random) -> dict[str, str]:
     values = {
-        "CUDA_VISIBLE_DEVICES": ("", "0", "0,1", "1,0", "-1", "0,9", "2,2", "3"),
-        "OMP_NUM_THREADS": ("4", "1"),
+        "CUDA_VISIBLE_DEVICES": ("", "0", "0,1", "1,0", "-1", "0,9", "2,2", "3", " 1 , 0", "0;1", "abc", "01", "1,,0", "+1"),
+        "OMP_NUM_THREADS": ("4", "1", "0", "-2", "x", ""),
         "ACCELERATE_MIXED_PRECISION": ("fp16",),
         "ACCELERATE_DYNAMO_BACKEND": ("INDUCTOR",),
         "MASTER_ADDR": ("10.9.9.9",),
@@ -172,8 +188,33 @@ def _environment(draw: random.Random) -> dict[str, str]:
         "PET_NODE_RANK": ("1",),
         "PET_MAX_RESTARTS": ("3",),
         "NCCL_P2P_DISABLE": ("1",),
+        "PET_MASTER_ADDR": ("10.0.0.2",),
+        "PET_MASTER_PORT": ("4001", "x"),
+        "PET_RDZV_ID": ("job",),
+        "PET_RDZV_BACKEND": ("c10d",),
+        "PET_RDZV_CONF": ("timeout=5", "bad"),
+        "PET_REDIRECTS": ("3", "9"),
+        "PET_TEE": ("0:3",),
+        "PET_LOCAL_ADDR": ("10.0.0.3",),
+        "PET_LOG_DIR": ("logs",),
+        "PET_ROLE": ("trainer",),
+        "PET_MONITOR_INTERVAL": ("1", "x"),
+        "PET_START_METHOD": ("fork", "thread"),
+        "PET_VIRTUAL_LOCAL_RANK": ("1", "yes"),
+        "PET_NO_PYTHON": ("1", "0"),
+        "PET_MODULE": ("1",),
+        "PET_RUN_PATH": ("1",),
+        "MPI_LOCALNRANKS": ("4",),
+        "OMPI_COMM_WORLD_LOCAL_SIZE": ("2",),
+        "ACCELERATE_USE_CPU": ("true", "maybe"),
+        "ACCELERATE_DEBUG_MODE": ("1",),
+        "ACCELERATE_USE_FSDP": ("true",),
+        "FSDP_VERSION": ("2",),
+        "PYTHON_EXEC": ("/opt/python",),
+        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": ("5",),
+        "ACCELERATE_CONFIG_DS_FIELDS": ("zero_stage",),
     }
-    return {name: draw.choice(values[name]) for name in draw.sample(sorted(values), draw.choice((1, 1, 2, 3)))}
+    return {name: draw.choice(values[name]) for name in draw.sample(sorted(values), draw.choice((1, 1, 2, 3, 5)))}
 
 
 def recorded(cases: list[dict[str, Any]], python: str, path: str | None = None) -> list[dict[str, Any]]:

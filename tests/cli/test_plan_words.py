@@ -32,6 +32,7 @@ def planned(*words: str) -> Plan:
     ("text", "tool", "processes", "gpus"),
     [
         ("$ torchrun --nproc_per_node 2 t.py", "torchrun", 2, 4),
+        ("N=2; torchrun --nproc_per_node $N $SCRIPT --lr 1", "torchrun", 2, 4),
         ("(venv) user@host:~/x$ torchrun --nproc_per_node 2 t.py", "torchrun", 2, 4),
         ("!accelerate launch --num_processes 2 t.py", "accelerate", 2, 4),
         ("python.exe t.py --lr 1", "python", 1, 4),
@@ -52,12 +53,41 @@ def test_a_line_as_it_is_typed_or_pasted(text: str, tool: str, processes: int, g
 
 
 @pytest.mark.parametrize(
-    "text", ["torchrun --nproc_per_node $(nvidia-smi -L | wc -l) t.py", "torchrun --nproc_per_node $NGPU t.py"]
+    ("text", "fact"),
+    [
+        ("torchrun --nproc_per_node $(nvidia-smi -L | wc -l) t.py", "nproc_per_node"),
+        ("torchrun --nproc_per_node $NGPU t.py", "nproc_per_node"),
+        ("torchrun $DISTRIBUTED_ARGS t.py --lr 1", "$DISTRIBUTED_ARGS"),
+        ('torchrun "$@"', "$@"),
+        ("accelerate launch --num_processes $NGPU t.py", "num_processes"),
+        ("accelerate launch --num-processes=$NGPU t.py", "num_processes"),
+        ("accelerate launch --config_file $CONFIG t.py", "config_file"),
+        ("accelerate launch $ARGS t.py", "$ARGS"),
+        ("deepspeed --num_gpus $NGPU t.py", "num_gpus"),
+        ("deepspeed --include $HOSTS t.py", "include"),
+        ("mpirun -np $NGPU python t.py", "mpi.processes"),
+    ],
 )
-def test_what_only_a_shell_knows_stays_unknown(text: str) -> None:
+def test_what_only_a_shell_knows_stays_unknown(text: str, fact: str) -> None:
     found = planned(text)
-    assert found.nproc_per_node is None
-    assert exit_code(found) == 3
+    assert (found.nproc_per_node, found.error, exit_code(found)) == (None, None, 3)
+    assert fact in {one.fact.replace("-", "_") for one in found.unknown}
+
+
+@pytest.mark.parametrize(
+    ("text", "fact", "launcher"),
+    [
+        ("accelerate launch --main_process_port $PORT --num_processes 2 t.py", "main_process_port", "multi_gpu_launcher"),
+        ("accelerate launch --cpu --num_processes $N t.py", "num_processes", "simple_launcher"),
+        ("accelerate launch --mixed_precision $P --multi_gpu --num_processes 2 t.py", "mixed_precision", "multi_gpu_launcher"),
+        ("CUDA_VISIBLE_DEVICES=$IDS python t.py", "CUDA_VISIBLE_DEVICES", None),
+    ],
+)
+def test_what_every_value_leaves_the_same_is_known(text: str, fact: str, launcher: str | None) -> None:
+    found = planned(text)
+    assert [one.fact for one in found.unknown] == [fact]
+    assert found.launcher == launcher
+    assert found.nproc_per_node is not None
 
 
 SCRIPTS: dict[str, tuple[bytes, int]] = {

@@ -76,7 +76,13 @@ def without_prompts(text: str) -> str:
     """The text with the prompts of a pasted terminal or notebook taken off (`$ `, `user@host:~$ `, `!`); a script as it is."""
     if text.startswith("#!"):
         return text
-    return "".join(row[found.end() :] if (found := _PROMPT.match(row)) else row for row in text.splitlines(keepends=True))
+    return "".join(row[_behind_prompt(row) :] for row in text.splitlines(keepends=True))
+
+
+def _behind_prompt(row: str) -> int:
+    """Where the command begins: `$ x` has a prompt, `$X` is a variable, `!x` is a notebook's."""
+    found = _PROMPT.match(row)
+    return found.end() if found and (found[0][-1:].isspace() or found[0].strip() == "!") else 0
 
 
 def _looks_like_a_command(text: str) -> bool:

@@ -12,6 +12,7 @@ from firstfault.launch.accelerate_settle import Settled, Unknown, settle_options
 from firstfault.launch.accelerate_start import Start, fill_start, launcher_name
 from firstfault.launch.flag_table import Arguments
 from firstfault.launch.request import Request, Version, program_name
+from firstfault.launch.unknown_words import plan_in_doubt
 from firstfault.launch.usage import Stop
 from firstfault.model.plan import Plan, PlannedError, UnknownFact
 
@@ -46,6 +47,10 @@ def plan_accelerate(request: Request) -> Plan:
         error = PlannedError(type="SystemExit", message="accelerate is given no command: it prints its usage", code=1)
         return Plan(tool="accelerate", command=request.words, gpus=request.machine.gpus, error=error)
     version = request.version("accelerate") or LATEST
+    own = len(request.words) - len(_own_words(request.words)[0])
+    doubtful = plan_in_doubt(request, own, lambda option: _tried(option, version), plan_accelerate)
+    if doubtful is not None:
+        return doubtful
     plan = Plan(tool="accelerate", command=request.words, gpus=request.machine.gpus)
     start = Start(plan=plan)
     try:
@@ -66,6 +71,22 @@ def plan_accelerate(request: Request) -> Plan:
         # The launcher computes with whatever the user wrote, and so does this: what fails here fails there.
         return _stopped(start, PlannedError(type=type(error).__name__, message=str(error)))
     return _described(start, settled, request, version)
+
+
+_TRIED = {
+    "num_processes": ("1", "2", "8"), "num_machines": ("1", "2"), "machine_rank": ("0", "1"), "config_file": ("",),
+    "main_process_port": ("29501", "29502"),
+}  # fmt: skip
+_TRIED_KINDS = {"int": ("1", "2"), "float": ("0.5", "1"), "bool": ("true", ""), "truth": ("true", "false"), "truths": ("true",)}
+
+
+def _tried(option: str, version: Version) -> tuple[str, ...] | None:
+    """Values that stand for all of an option whose value is not known; None for one that takes none."""
+    name = option.lstrip("-").replace("-", "_")
+    flag = next((flag for flag in options_of(version) if flag.name == name or option in flag.names), None)
+    if flag is None or flag.kind in ("on", "off"):
+        return None
+    return _TRIED.get(flag.name) or tuple(flag.choices) or _TRIED_KINDS.get(flag.kind, ())
 
 
 def _test(request: Request) -> Plan:

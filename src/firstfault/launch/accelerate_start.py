@@ -18,7 +18,7 @@ from firstfault.launch.accelerate_environment import (
 )
 from firstfault.launch.accelerate_settle import Settled
 from firstfault.launch.flag_table import Arguments
-from firstfault.launch.request import ElasticStart, Request, Version, version_numbers
+from firstfault.launch.request import ElasticStart, Request, Version, program_name, version_numbers
 from firstfault.launch.values import Given
 from firstfault.model.plan import Plan, Spawn
 
@@ -257,7 +257,7 @@ def _elastic(start: Start, arguments: Arguments, request: Request) -> None:
     """torchelastic with torchrun's own arguments, those of accelerate put above them where the names agree."""
     from firstfault.launch.torchrun import elastic_defaults, elastic_start
 
-    values: dict[str, Any] = dict(elastic_defaults(request))
+    values: dict[str, Any] = dict(elastic_defaults(request, prog=program_name(request.words[0])))
     values.update({name: given.value for name, given in arguments.given.items() if name in values})
     environment = {name: Given(value, "derived", "accelerate launch") for name, value in start.environment.items()}
     found: ElasticStart = elastic_start(values, msgspec.structs.replace(request, environment=environment))

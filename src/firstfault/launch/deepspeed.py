@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
-from firstfault.launch.deepspeed_options import DEFAULT_HOSTFILE, DEFAULT_PORT, read_deepspeed
+from firstfault.launch.deepspeed_options import DEFAULT_HOSTFILE, DEFAULT_PORT, read_deepspeed, tried_values
 from firstfault.launch.elastic_workers import DRAWN, MAX_PROCESSES
 from firstfault.launch.expansion import holds_unknown
 from firstfault.launch.hostfile import Slots, filter_hosts, read_hostfile
 from firstfault.launch.request import Request
+from firstfault.launch.unknown_words import plan_in_doubt
 from firstfault.launch.usage import Stop, stop
 from firstfault.launch.values import Given, origin
 from firstfault.launch.visible import visible_devices
@@ -25,6 +26,9 @@ _SENT = ("MLFLOW", "PYTHON", "MV2", "UCX", "NCCL")
 
 def plan_deepspeed(request: Request) -> Plan:
     """The plan of the command with its processes on this machine, `rank0` left to `worker.complete`."""
+    doubtful = plan_in_doubt(request, 1, tried_values, plan_deepspeed)
+    if doubtful is not None:
+        return doubtful
     start = _Start(request)
     try:
         return start.plan()

@@ -37,6 +37,15 @@ _SWITCHES = (
 )  # fmt: skip
 
 
+def tried_values(option: str) -> tuple[str, ...] | None:
+    """Values that stand for all of an option whose value is not known; None for one that takes none."""
+    if option in ("-i", "--include", "-e", "--exclude"):
+        return ("",)
+    if any(option in names for names in _SWITCHES):
+        return None
+    return ("1", "2", "4") if option in ("--num_gpus", "--num_accelerators", "--num_nodes", "--node_rank") else ()
+
+
 def read_deepspeed(words: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
     """The values by name and the spelling of each option that was given; raises `Stop` for what argparse refuses."""
     parser = Parser("deepspeed")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from firstfault.launch.expansion import holds_unknown
 from firstfault.launch.launchers import plan_start
 from firstfault.launch.request import Request
 from firstfault.launch.worker import complete
@@ -29,7 +30,7 @@ _VERSION = UnknownFact(
 def plan(request: Request) -> Plan:
     """The plan of the command; where the GPU count or the version matters and is not known, also what it decides."""
     known = plan_known(request)
-    unknown = list(known.unknown)
+    unknown = [*known.unknown, *_selection(request, known)]
     notes = [*request.notes, *known.notes]
     variants: dict[int, Plan] = {}
     if request.machine.gpus is None and known.error is None:
@@ -44,6 +45,15 @@ def plan(request: Request) -> Plan:
             unknown.append(_VERSION)
             notes += differing
     return msgspec.structs.replace(known, variants=variants, unknown=tuple(unknown), notes=tuple(notes))
+
+
+def _selection(request: Request, known: Plan) -> tuple[UnknownFact, ...]:
+    """The GPUs that a variable of the shell selects and whose value is not known."""
+    text = request.variable("CUDA_VISIBLE_DEVICES")
+    if text is None or not holds_unknown(text) or known.error is not None:
+        return ()
+    why = f"CUDA_VISIBLE_DEVICES is {text}: which GPUs the processes see is not known here"
+    return (UnknownFact(fact="CUDA_VISIBLE_DEVICES", why=why, command=f'echo "{text}"'),)
 
 
 def plan_known(request: Request) -> Plan:
@@ -91,7 +101,8 @@ def _differs(older: Plan, newest: Plan) -> str:
         ("processes", older.nproc_per_node, newest.nproc_per_node),
         ("rendezvous", older.rdzv_backend, newest.rdzv_backend),
     ]
-    changed = [f"{name} {old}, not {new}" for name, old, new in pairs if old != new]
+    # What hangs on a word that is not known differs by that word.
+    changed = [f"{name} {old}, not {new}" for name, old, new in pairs if old != new and not (older.unknown and old is None)]
     names = sorted(name for name in older.env_set if older.env_set[name] != newest.env_set.get(name, older.env_set[name]))
     changed += [f"{name}={older.env_set[name]}, not {newest.env_set[name]}" for name in names]
     return "; ".join(changed)

@@ -13,7 +13,8 @@ import msgspec
 
 from firstfault.launch.expansion import holds_unknown
 from firstfault.launch.request import ElasticStart, Request
-from firstfault.launch.torchrun_options import Arguments, read_arguments
+from firstfault.launch.torchrun_options import Arguments, read_arguments, takes_value
+from firstfault.launch.unknown_words import plan_in_doubt
 from firstfault.launch.usage import Stop, stop
 from firstfault.launch.values import Given, origin
 from firstfault.launch.visible import visible_devices
@@ -45,6 +46,9 @@ _STATIC_ONLY = ("node_rank", "master_addr", "master_port")
 def plan_torchrun(request: Request) -> Plan:
     """The plan of the command, `rank0` and `processes` left to `worker.complete`."""
     words, legacy = _own_words(request.words)
+    doubtful = plan_in_doubt(request, len(request.words) - len(words), takes_value, plan_torchrun)
+    if doubtful is not None:
+        return doubtful
     prog = "torchrun" if request.words[0].rpartition("/")[2] == "torchrun" else ("launch.py" if legacy else "run.py")
     warnings = (DEPRECATED,) if legacy else ()
     base = Plan(tool="torchrun", command=request.words, gpus=request.machine.gpus)

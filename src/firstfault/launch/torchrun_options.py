@@ -104,6 +104,13 @@ def read_arguments(words: Sequence[str], request: Request, *, prog: str = "torch
     return Arguments(values, origins)
 
 
+def takes_value(option: str) -> tuple[str, ...] | None:
+    """Empty for an option, or the unambiguous beginning of one, that takes a value; None for a switch."""
+    found = [one for one in OPTIONS if option in one.names]
+    found = found or [one for one in OPTIONS if any(name.startswith(option) for name in one.names)]
+    return None if found and found[0].kind in ("switch", "legacy") else ()
+
+
 def _declare(parser: Parser, option: Option, request: Request) -> None:
     default = option.default
     variable = request.variable(f"PET_{option.name.upper()}") if option.kind in ("variable", "switch") else None

@@ -110,7 +110,7 @@ def _distilbert(config: Config, head: str | None) -> Architecture:
     matrices, _, _ = _bert_layer(told, names)
     from msgspec.structs import replace
 
-    return replace(made, layers=(replace(made.layers[0], matrices=matrices),))
+    return replace(made, layers=(replace(made.layers[0], matrices=matrices),), drops_attention=False)
 
 
 def _vit(config: Config, head: str | None) -> Architecture:

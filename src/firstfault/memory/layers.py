@@ -105,7 +105,8 @@ class LayerCode:
     def _post(self, layer: Layer, weights: Weights, x: Tensor) -> Tensor:
         """BERT norms the sum, OLMo 2 what is added."""
         tape, shape, inside = self.tape, self.shape, self.shape.wiring == "post-rms"
-        hidden = op.dropout(tape, self._attention(layer, weights, x), shape.residual_dropout)
+        rate = shape.residual_dropout if shape.drops_attention else 0.0
+        hidden = op.dropout(tape, self._attention(layer, weights, x), rate)
         if inside:
             hidden = self.norm(hidden, weights.vectors[0], shape.hidden)
         residual = op.add(tape, hidden, x)

@@ -55,6 +55,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
     `tables` are the embeddings in front (word, position, type), elements each, the word table first. `rotary` is the share of a
     head that is turned (0: no rotary positions). `head` is the last matrix; None where the output is the hidden state.
     `broadcasts_kv`: fewer heads of k and v are handed to the kernel as they are, which only torch's plain path takes.
+    `drops_attention`: the output of attention goes through dropout before it is added.
     `extra` are matrices between the layers and the head (pooler, transform), `extra_vectors` norms and small weights there.
     """
 
@@ -86,6 +87,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
     caps_logits: bool = False
     caps_scores: bool = False
     broadcasts_kv: bool = False
+    drops_attention: bool = True
     embedding_dropout: float = 0.0
     residual_dropout: float = 0.0
     attention_dropout: float = 0.0

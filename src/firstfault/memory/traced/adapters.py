@@ -20,6 +20,11 @@ class Adapted(nn.Module):
         self.lora_a = nn.Linear(into, rank, bias=False, device=weight.device, dtype=dtype)
         self.lora_b = nn.Linear(rank, out, bias=False, device=weight.device, dtype=dtype)
 
+    @property
+    def weight(self) -> Any:
+        """The frozen matrix, which some models look at."""
+        return self.base.weight
+
     def forward(self, x: Any) -> Any:
         """The adapted result in the type of the base."""
         result = self.base(x)

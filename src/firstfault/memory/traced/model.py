@@ -30,6 +30,8 @@ def build(plan: dict[str, Any], device: str, notes: list[str]) -> Any:
         told.pop(name, None)
     config = transformers.AutoConfig.for_model(family, **told)
     config.use_cache = False
+    if getattr(config, "is_encoder_decoder", False) and getattr(config, "decoder_start_token_id", None) is None:
+        config.decoder_start_token_id = 0
     maker = _maker(plan.get("head"), family, told.get("architectures") or [])
     dtype = getattr(torch, plan["weights"])
     attention = "eager" if plan["attention"] == "eager" else "sdpa"

@@ -57,6 +57,8 @@ class Tracker(TorchDispatchMode):
         name = func._schema.name.split("::")[-1]
         if name == "_local_scalar_dense" and args[0].device.type == "meta":
             return self._answer(args[0])
+        if name == "nonzero" and args[0].device.type == "meta":
+            return self._all_of(args[0])
         if name in _PRODUCTS:
             self._take_workspace()
         instead = self.instead.get(name)
@@ -114,14 +116,25 @@ class Tracker(TorchDispatchMode):
             self.hold(self.workspace, "workspaces")
 
     def _answer(self, tensor: Any) -> Any:
+        self._count()
+        if tensor.dtype == torch.bool:
+            return self.full
+        return 1.0 if tensor.dtype.is_floating_point else 1
+
+    def _all_of(self, tensor: Any) -> Any:
+        """The places of all elements: none is zero."""
+        self._count()
+        found = torch.empty(tensor.numel(), tensor.dim(), dtype=torch.int64, device="meta")
+        self.see(found)
+        return found
+
+    def _count(self) -> None:
+        """One more question, by the place outside of torch that asks."""
         frame = sys._getframe(1)
         while frame.f_back is not None and _is_between(frame.f_code.co_filename):
             frame = frame.f_back
         where = frame.f_code.co_name
         self.answers[where] = self.answers.get(where, 0) + 1
-        if tensor.dtype == torch.bool:
-            return self.full
-        return 1.0 if tensor.dtype.is_floating_point else 1
 
 
 def _is_between(path: str) -> bool:

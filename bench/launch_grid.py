@@ -91,21 +91,20 @@ def differences(recorded: dict[str, Any], plan: Plan, names: tuple[str, ...]) ->
         # What torchelastic's agent puts into its own environment was recorded with these rows only.
         planned["env_set"] |= {name: plan.processes[0].env[name] for name in AGENT}
         recorded = {**recorded, "spawn": {**recorded["spawn"], "argv": recorded["spawn"]["argv"][0]}}
-    elif ((plan.spawn and plan.spawn.config) or {}).get("virtual_local_rank"):
-        # The agent gives each worker its one GPU; in rows without `worker_envs` it was not run (with it, tr-deep-088 says 1).
-        beside = {name: value for name, value in (recorded.get("rank0") or {}).items() if name != "visible_gpus"}
-        recorded = {**recorded, "rank0": beside}
-    elif _agent_is_missing(recorded):
+    elif recorded.get("rank0") and _hides_gpus(recorded, plan):
         recorded = {**recorded, "rank0": {key: one for key, one in recorded["rank0"].items() if key != "visible_gpus"}}
     for name in names:
         if name in recorded:
             yield from _differ(name, recorded[name], planned[name])
 
 
-def _agent_is_missing(recorded: dict[str, Any]) -> bool:
-    """True for `--virtual_local_rank` recorded in front of torchelastic's agent: it is the agent that hides the other GPUs."""
-    config = (recorded.get("spawn") or {}).get("config") or {}
-    return bool(config.get("virtual_local_rank")) and bool(recorded.get("rank0"))
+def _hides_gpus(recorded: dict[str, Any], plan: Plan) -> bool:
+    """True for `--virtual_local_rank`, with which torchelastic's agent gives each worker its one GPU.
+
+    In rows without `worker_envs` the agent was not run: rank 0 was recorded in front of it (with it, tr-deep-088 says 1).
+    """
+    config = (recorded.get("spawn") or {}).get("config") or (plan.spawn.config if plan.spawn else None) or {}
+    return bool(config.get("virtual_local_rank"))
 
 
 def _shortened(text: str, recorded: str | None) -> str:

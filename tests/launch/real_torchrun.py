@@ -58,7 +58,9 @@ def observe(case: dict[str, Any]) -> dict[str, Any]:
     clean = {name: value for name, value in before.items() if not name.startswith(("PET_", "OMP_", "CUDA_", "PYTHON_EXEC"))}
     os.environ.clear()
     os.environ.update({**clean, **case["env"]})
-    count = case["gpus"]
+    # torch itself reads CUDA_VISIBLE_DEVICES; only the number of cards is pretended.
+    torch.cuda._raw_device_count_nvml = lambda: case["gpus"]
+    count = max(torch.cuda._device_count_nvml(), 0) if case["gpus"] else 0
     torch.cuda.is_available = lambda: count > 0
     torch.cuda.device_count = lambda: count
     torch.accelerator.is_available = lambda: count > 0

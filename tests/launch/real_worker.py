@@ -38,13 +38,15 @@ def opened(backend: str | None = None, **given: Any) -> None:
 def observe(case: dict[str, Any], folder: str) -> dict[str, Any]:
     """What the real code decided, or its error."""
     global gpus
-    gpus = case["gpus"]
     group.clear()
     before = dict(os.environ)
     for name in before:
         if name.startswith(OURS):
             del os.environ[name]
     os.environ.update(case["env"])
+    # torch itself reads CUDA_VISIBLE_DEVICES; only the number of cards is pretended.
+    torch.cuda._raw_device_count_nvml = lambda: case["gpus"]
+    gpus = max(torch.cuda._device_count_nvml(), 0) if case["gpus"] else 0
     accelerate.state.AcceleratorState._reset_state(True)
     try:
         told = transformers.training_args.TrainingArguments(

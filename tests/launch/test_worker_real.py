@@ -36,6 +36,20 @@ RARELY: dict[str, tuple[str, ...]] = {
     "OMPI_COMM_WORLD_RANK": ("1",),
     "LOCAL_WORLD_SIZE": ("4",),
     "OMP_NUM_THREADS": ("1",),
+    "ACCELERATE_USE_DEEPSPEED": ("false", "0"),
+    "ACCELERATE_MIXED_PRECISION": ("fp16", "no"),
+    "ACCELERATE_DYNAMO_BACKEND": ("INDUCTOR", "no"),
+    "ACCELERATE_CPU_AFFINITY": ("0",),
+    "ACCELERATE_DEBUG_MODE": ("true",),
+    "FSDP_VERSION": ("2",),
+    "PMI_SIZE": ("2",),
+    "PMI_RANK": ("1",),
+    "MV2_COMM_WORLD_SIZE": ("2",),
+    "SLURM_PROCID": ("1",),
+    "SLURM_NTASKS": ("4",),
+    "CUDA_VISIBLE_DEVICES": ("", "0", "0,1", "9"),
+    "TORCHELASTIC_RUN_ID": ("none",),
+    "NODE_RANK": ("1",),
 }
 
 

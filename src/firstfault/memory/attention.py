@@ -61,11 +61,12 @@ def attend(
     causal: bool,
     p: float = 0.0,
     caps: bool = False,
+    crosses: bool = False,
 ) -> Tensor:
     """The attention output, `q.numel` elements in the layout that the output projection reads."""
     if setting.autocast:
         q, k, v = cast(tape, q, setting.compute), cast(tape, k, setting.compute), cast(tape, v, setting.compute)
-    kernel = setting.kernel(q.width, heads != kv_heads)
+    kernel = setting.kernel(q.width, heads != kv_heads, crosses)
     if kernel == "flash":
         out = _fused(tape, setting, q, k, v, heads, kv_heads)
         # The kernel answers in the layout of q: heads first where they were put together anew.
@@ -78,7 +79,7 @@ def attend(
         mask = tape.new(setting.rows * setting.seq, q.width) if setting.padded else None
         return _fused(tape, setting, q, k, v, heads, heads, mask)
     if kernel == "math":
-        return _math(tape, setting, q, k, v, heads // kv_heads, heads, causal)
+        return _math(tape, setting, q, k, v, heads // kv_heads, heads, causal, p)
     return _eager(tape, setting, q, k, v, heads // kv_heads, heads, p, caps)
 
 
@@ -109,7 +110,9 @@ def _scores_backward(tape: Tape, scores: int, width: int) -> None:
     del made
 
 
-def _math(tape: Tape, setting: Setting, q: Tensor, k: Tensor, v: Tensor, groups: int, heads: int, causal: bool) -> Tensor:
+def _math(
+    tape: Tape, setting: Setting, q: Tensor, k: Tensor, v: Tensor, groups: int, heads: int, causal: bool, p: float
+) -> Tensor:
     """torch's plain path: in fp32, grouped heads repeated, probabilities materialised."""
     narrow = q.width
     q, k, v = cast(tape, q, 4), cast(tape, k, 4), cast(tape, v, 4)
@@ -122,6 +125,7 @@ def _math(tape: Tape, setting: Setting, q: Tensor, k: Tensor, v: Tensor, groups:
     del qs, ks, k
     probabilities = softmax(tape, scores, scores.width, safe=True)
     del mask, scores
+    probabilities = dropout(tape, probabilities, p)
     out = product(tape, probabilities, v, q.numel, setting)
     if narrow != 4:
         # The probabilities are returned besides, and nobody takes them.

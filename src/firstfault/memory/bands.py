@@ -35,9 +35,13 @@ _WHY = {
 
 def uncertainty(plan: MemoryPlan, shape: Architecture) -> tuple[float, float]:
     """Factors of the lower and upper end of allocated bytes."""
-    if not shape.known or plan.quantization != "none":
+    if not shape.known:
+        return 0.8, 1.3
+    if plan.quantization != "none":
         return 0.85, 1.2
-    if any(layer.experts for layer in shape.layers) or shape.kind == "encoder-decoder":
+    if shape.kind == "encoder-decoder":
+        return 0.8, 1.12
+    if any(layer.experts for layer in shape.layers):
         return 0.9, 1.12
     if plan.parallel.strategy not in ("single", "dp", "ddp", "zero0"):
         return 0.94, 1.08

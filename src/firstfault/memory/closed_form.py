@@ -15,9 +15,9 @@ from firstfault.memory.step import Model, lose
 from firstfault.memory.tape import Parameter, Storage, Tape, Tensor
 from firstfault.model.forecast import FirstOom, Forecast
 
-PLAIN_SOFTMAX = frozenset({"gpt2", "bert", "roberta", "xlm-roberta", "distilbert", "vit", "falcon"})
+PLAIN_SOFTMAX = frozenset({"gpt2", "bert", "roberta", "xlm-roberta", "distilbert", "falcon"})
 """Families whose own attention takes the softmax in the type of the model; the others take it in fp32."""
-EAGER_ONLY = frozenset({"bloom", "mpt", "t5", "deberta-v2", "gemma2"})
+EAGER_ONLY = frozenset({"bloom", "mpt", "deberta-v2", "gemma2"})
 """Families whose code in transformers has no other attention than its own."""
 Groups = list[tuple[int, Parameter, bool]]
 QUANTIZED = {"int8": 1.0, "nf4": 0.5 + 4 / 64, "nf4-double": 0.5 + 1 / 64 + 4 / (64 * 256)}
@@ -75,7 +75,8 @@ class Step:
             compute=compute,
             attention="eager" if shape.family in EAGER_ONLY else plan.attention,
             padded=plan.padded,
-            broadcasts_kv=shape.broadcasts_kv,
+            # A bias that is trained keeps the kernels away too.
+            plain_attention=shape.broadcasts_kv or shape.family == "t5",
             heads_first=0 < shape.rotary < 1 or shape.family == "phi3",
         )
         reduce = DTYPE_BYTES[parallel.reduce_dtype] if parallel.reduce_dtype else self.width

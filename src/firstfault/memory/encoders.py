@@ -180,6 +180,7 @@ def _t5(config: Config, head: str | None) -> Architecture:
         embedding_dropout=rate,
         residual_dropout=rate,
         attention_dropout=rate,
+        inner_dropout=rate,
     )
 
 

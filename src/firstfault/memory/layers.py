@@ -53,6 +53,7 @@ class LayerCode:
         self.setting = setting
         self.shape = shape
         self.lora = lora
+        self.encoded: Tensor | None = None
 
     def run(self, layer: Layer, weights: Weights, x: Tensor) -> Tensor:
         """The output of one layer."""
@@ -153,6 +154,7 @@ class LayerCode:
             causal=layer.causal,
             p=shape.attention_dropout,
             caps=shape.caps_scores,
+            crosses=bool(prefix),
         )
         del q, k, v
         return self.linear(layer, weights, f"{prefix}o", attended)
@@ -160,8 +162,9 @@ class LayerCode:
     def _projected(self, layer: Layer, weights: Weights, x: Tensor, prefix: str) -> tuple[Tensor, Tensor, Tensor]:
         if "qkv" not in layer.matrices:
             q = self.linear(layer, weights, f"{prefix}q", x)
-            k = self.linear(layer, weights, f"{prefix}k", x)
-            return q, k, self.linear(layer, weights, f"{prefix}v", x)
+            source = self.encoded if prefix and self.encoded is not None else x
+            k = self.linear(layer, weights, f"{prefix}k", source)
+            return q, k, self.linear(layer, weights, f"{prefix}v", source)
         shape = self.shape
         joined = self.linear(layer, weights, "qkv", x)
         sizes = [self.setting.rows * n * shape.head_dim for n in (shape.heads, shape.kv_heads, shape.kv_heads)]
@@ -185,15 +188,13 @@ class LayerCode:
             del up
             return self.linear(layer, weights, "down", gate)
         if "gate" in layer.matrices:
-            return self.linear(
-                layer,
-                weights,
-                "down",
-                op.multiply(
-                    tape, self.activation(self.linear(layer, weights, "gate", x)), self.linear(layer, weights, "up", x)
-                ),
+            inner = op.multiply(
+                tape, self.activation(self.linear(layer, weights, "gate", x)), self.linear(layer, weights, "up", x)
             )
-        return self.linear(layer, weights, "down", self.activation(self.linear(layer, weights, "up", x)))
+            inner = op.dropout(tape, inner, self.shape.inner_dropout)
+            return self.linear(layer, weights, "down", inner)
+        inner = op.dropout(tape, self.activation(self.linear(layer, weights, "up", x)), self.shape.inner_dropout)
+        return self.linear(layer, weights, "down", inner)
 
     def activation(self, x: Tensor) -> Tensor:
         """The nonlinearity: one kernel, ReLU, or the tanh approximation written out in Python."""

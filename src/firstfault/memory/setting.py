@@ -24,7 +24,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     upcasts_softmax: bool = True
     narrows_late: bool = False
     device_kernels: bool = True
-    broadcasts_kv: bool = False
+    plain_attention: bool = False
     heads_first: bool = False
 
     @property
@@ -42,13 +42,14 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a mask is added to the scores: HF's own attention always has one."""
         return True
 
-    def kernel(self, width: int, grouped: bool) -> str:
-        """The attention kernel that CUDA would choose: `flash`, `efficient`, `math` or HF's `eager`."""
+    def kernel(self, width: int, grouped: bool, crosses: bool = False) -> str:
+        """The attention kernel that CUDA would choose: `flash`, `efficient`, `math` or HF's `eager`; `crosses`: attention to
+        the output of an encoder, which has no bias."""
         if self.attention == "eager":
             return "eager"
         if self.attention == "flash_attention_2":
             return "flash"
-        if self.broadcasts_kv and grouped:
+        if self.plain_attention and not crosses:
             return "math"
         if self.padded:
             return "efficient"

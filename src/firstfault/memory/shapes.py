@@ -91,6 +91,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
     embedding_dropout: float = 0.0
     residual_dropout: float = 0.0
     attention_dropout: float = 0.0
+    inner_dropout: float = 0.0
     patch: Matrix | None = None
     tokens: int = 0
     labels: int = 0

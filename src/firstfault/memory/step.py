@@ -42,8 +42,10 @@ class Model:
         hidden = self._embedded()
         for layer, weights in self.groups:
             if layer.cross:
+                self.code.encoded = hidden
                 hidden = self._embedded()
             hidden = self._layers(layer, weights, hidden)
+        self.code.encoded = None
         if shape.final_norm and self.norms:
             hidden = self._final_norm(hidden)
         if shape.kind in ("encoder", "vision") and shape.labels:

@@ -17,7 +17,7 @@ LARGEST_FLASH_HEAD = 256
 
 def choose_attention(q: Any, k: Any, v: Any, mask: Any, knows_groups: bool) -> str:
     """The kernel that torch chooses on CUDA (sdp_utils.cpp): `flash` for half precision without a mask, `efficient` unless
-    heads are grouped, else `math`, which materialises the probabilities.
+    heads are grouped or the mask is trained, else `math`, which materialises the probabilities.
 
     Fewer heads of k and v are grouped heads only where the caller says so (`knows_groups`); else they are broadcast.
     """
@@ -28,7 +28,7 @@ def choose_attention(q: Any, k: Any, v: Any, mask: Any, knows_groups: bool) -> s
         return "math"
     if mask is None and q.dtype in _HALF and q.shape[-1] <= LARGEST_FLASH_HEAD and q.shape[-1] == v.shape[-1]:
         return "flash"
-    if grouped or (mask is not None and mask.requires_grad and mask.shape[0] != q.shape[0]):
+    if grouped or (mask is not None and mask.requires_grad):
         return "math"
     return "efficient"
 
@@ -47,6 +47,8 @@ def attend(
 ) -> Any:
     """`scaled_dot_product_attention` by CUDA's rules, or by the kernel that is `forced`."""
     kernel = forced or choose_attention(query, key, value, attn_mask, enable_gqa)
+    if kernel == "math" and dropout_p:
+        return _plainly(query, key, value, attn_mask, dropout_p, is_causal, scale)
     if kernel == "math":
         return _ATEN._scaled_dot_product_attention_math(
             query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
@@ -61,6 +63,20 @@ def attend(
     return _ATEN._scaled_dot_product_efficient_attention(
         query, key, value, attn_mask, wants, dropout_p, is_causal, scale=scale
     )[0]
+
+
+def _plainly(query: Any, key: Any, value: Any, mask: Any, dropout_p: float, is_causal: bool, scale: Any) -> Any:
+    """What torch's plain path does, with dropout as CUDA runs it. Grouped heads have no dropout in any model."""
+    dtype = query.dtype
+    root = math.sqrt(1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    if is_causal:
+        rows = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
+        mask = torch.where(rows, 0.0, -math.inf)
+    scores = (query.float() * root) @ (key.float().transpose(-2, -1) * root)
+    if mask is not None:
+        scores = scores + mask if mask.requires_grad else scores.add_(mask)
+    scores = drop(_ATEN._safe_softmax(scores, -1), dropout_p)
+    return (scores @ value.float()).to(dtype)
 
 
 def _flash(query: Any, key: Any, value: Any, dropout_p: float, is_causal: bool, scale: Any) -> Any:

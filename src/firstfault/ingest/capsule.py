@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+from msgspec.structs import replace
 
 from firstfault.errors import UnreadableInputError
 from firstfault.ingest.discover import discover
@@ -17,6 +18,7 @@ from firstfault.ingest.excerpt import Stretch, edge_lines, is_text, stretches, w
 from firstfault.ingest.handed import Handed
 from firstfault.ingest.open import open_handed
 from firstfault.ingest.redact import Masked, Redactor
+from firstfault.ingest.relative import relative_names
 from firstfault.knowledge.redaction import redaction_rules
 from firstfault.knowledge.schema import Pack
 from firstfault.scan.result import ScanResult
@@ -71,19 +73,21 @@ class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
 
 def gather_capsule(inputs: Sequence[str | Path], pack: Pack, *, stdin: BinaryIO | None = None) -> Capsule:
     """The capsule of files, folders and standard input (`-`); UnreadableInputError if nothing of it may be sent."""
-    handed, found = discover(inputs, stdin=stdin)
-    return _of_handed(handed, [f"{note.where}: {note.what}" for note in found], pack)
+    found, said = discover(inputs, stdin=stdin)
+    # Where the files lie is nobody's business, and a browser is not told.
+    names = relative_names([item.path for item in found])
+    handed = [replace(item, path=name) for item, name in zip(found, names, strict=True)]
+    return handed_capsule(handed, pack, notes=[f"{note.where}: {note.what}" for note in said])
 
 
 def text_capsule(text: str | bytes, pack: Pack, *, name: str = "pasted.txt") -> Capsule:
     """The capsule of one pasted text."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", errors="replace")
-    return _of_handed([Handed(path=name, data=data, size_bytes=len(data))], [], pack)
+    return handed_capsule([Handed(path=name, data=data, size_bytes=len(data))], pack)
 
 
-def redacted(excerpts: Sequence[Excerpt], notes: Iterable[str], pack: Pack) -> Capsule:
+def redacted(excerpts: Sequence[Excerpt], notes: Iterable[str], redactor: Redactor) -> Capsule:
     """The capsule of excerpts: every name that is learnt anywhere in them is masked everywhere."""
-    redactor = Redactor(redaction_rules(pack))
     redactor.learn(line.text for one in excerpts for stretch in one.stretches for line in stretch)
     sources = tuple(_redacted(one, redactor) for one in excerpts)
     return Capsule(sources=sources, notes=tuple(map(redactor.mask, notes)), masked=redactor.manifest())
@@ -99,7 +103,11 @@ def shown(sent: bytes) -> str:
     return msgspec.json.format(sent, indent=2).decode("utf-8")
 
 
-def _of_handed(handed: Sequence[Handed], notes: list[str], pack: Pack) -> Capsule:
+def handed_capsule(
+    handed: Sequence[Handed], pack: Pack, redactor: Redactor | None = None, notes: Sequence[str] = ()
+) -> Capsule:
+    """The capsule of opened inputs. `redactor` is one that knows earlier text; UnreadableInputError if nothing may be sent."""
+    notes = list(notes)
     scanner = Scanner(pack.signals)
     excerpts: list[Excerpt] = []
     room = MAX_TEXT_BYTES
@@ -116,7 +124,7 @@ def _of_handed(handed: Sequence[Handed], notes: list[str], pack: Pack) -> Capsul
     if not excerpts:
         what = notes[0] if notes else "nothing was handed over"
         raise UnreadableInputError(what, hint="hand over a log, a folder of logs, a configuration or a launch command")
-    return redacted(excerpts, notes, pack)
+    return redacted(excerpts, notes, redactor or Redactor(redaction_rules(pack)))
 
 
 def _excerpt(item: Handed, scanner: Scanner, sources: int) -> Excerpt | str:

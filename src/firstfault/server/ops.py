@@ -5,7 +5,7 @@ from __future__ import annotations
 from litestar import Response, get
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 
-from firstfault.server.services import Services
+from firstfault.server.inject import GivenServices
 
 registry = CollectorRegistry()
 DIAGNOSES = Counter("firstfault_diagnoses", "Answers by verdict.", ["verdict"], registry=registry)
@@ -20,7 +20,7 @@ LOG_RECORDS = Counter("firstfault_log_records", "Log records received over OTLP.
 
 
 @get("/healthz", sync_to_thread=True, include_in_schema=False, opt={"exclude_from_csrf": True})
-def healthz(services: Services) -> Response[dict[str, str]]:
+def healthz(services: GivenServices) -> Response[dict[str, str]]:
     """200 while the database answers, else 503."""
     try:
         services.store.ping()

@@ -9,10 +9,9 @@ import msgspec
 from litestar import Request, Response, post
 
 from firstfault.server import ops
+from firstfault.server.inject import GivenPrincipal, GivenServices
 from firstfault.server.otlp.decode import JSON, MAX_BODY_BYTES, PROTOBUF, BadRequestError, TooLargeError, decode
 from firstfault.server.otlp.receive import TooManyStreamsError
-from firstfault.server.records import Principal
-from firstfault.server.services import Services
 
 _INVALID, _REFUSED, _EXHAUSTED, _UNAVAILABLE = 3, 7, 8, 14
 """Codes of google.rpc.Status, which an answer to a refused request holds."""
@@ -25,7 +24,7 @@ _INVALID, _REFUSED, _EXHAUSTED, _UNAVAILABLE = 3, 7, 8, 14
     opt={"exclude_from_csrf": True},
     request_max_body_size=MAX_BODY_BYTES,
 )
-async def receive_logs(request: Request[Any, Any, Any], services: Services, principal: Principal) -> Response[bytes]:
+async def receive_logs(request: Request[Any, Any, Any], services: GivenServices, principal: GivenPrincipal) -> Response[bytes]:
     """Answered when what is kept of the records is on disk. 429 and 503 ask the sender to come again."""
     kind = request.headers.get("content-type", "")
     if "logs" not in principal.scopes:

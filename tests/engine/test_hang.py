@@ -1,5 +1,6 @@
 """Which rank the others wait for: real sets, real sets with other numbers, sets by construction, and what cannot be decided."""
 
+import pickle
 import random
 import re
 from collections.abc import Sequence
@@ -221,3 +222,49 @@ def test_a_chain_of_ten_thousand_waits_needs_no_recursion() -> None:
     found = components(range(10_001), edges)
     assert found[0] == {10_000}
     assert len(found) == 10_001
+
+
+def test_a_dump_that_holds_nothing_is_none(tmp_path: Path) -> None:
+    """Of rank 6 nothing is known: the others may wait for it, and that all entered cannot be said."""
+    dumps = Run(16, 60, stop={6: 33}).dumps()
+    dumps[6] |= {"entries": [], "pg_status": {}}
+    found = _analysed(write(tmp_path, dumps))
+    assert [(one.rank, one.kind, one.confidence) for one in found.suspects] == [(6, "no-record", "low")]
+    assert any("rank 6 holds neither calls nor counters" in note for note in found.notes)
+
+
+def test_groups_without_members_are_those_that_siblings_list(tmp_path: Path) -> None:
+    dumps = Run(16, 60, stop={6: 33}).dumps()
+    for rank in (6, 7):
+        dumps[rank] |= {"pg_config": [], "pg_status": "damaged"}
+    assert _analysed(write(tmp_path, dumps)).ranks == (6,)
+
+
+@pytest.mark.parametrize("seq", [1 << 39, 10**15, 10**300])
+def test_numbers_beyond_measure_cost_nothing(tmp_path: Path, seq: int) -> None:
+    dumps = Run(16, 60, stop={6: 33}).dumps()
+    dumps[3]["entries"][0]["collective_seq_id"] = seq
+    write(tmp_path, dumps, ranks=[rank for rank in dumps if rank != 3])
+    write(tmp_path, {3: dumps[3]}, encode=lambda dump: pickle.dumps(dump, protocol=2))
+    assert _analysed(tmp_path).verdict in ("named", "undetermined")
+
+
+@pytest.mark.parametrize("minor", range(11))
+def test_every_version_names_the_same_rank(tmp_path: Path, minor: int) -> None:
+    """Older dumps by construction: fields that came later are left out."""
+    dumps = Run(16, 60, stop={6: 33}).dumps()
+    for dump in dumps.values():
+        dump["version"] = f"2.{minor}"
+        later = {1: ("pg_id",), 2: ("p2p_seq_id",), 3: ("input_dtypes", "output_dtypes"), 4: ("is_p2p", "timeout_ms")}
+        for entry in dump["entries"]:
+            if minor < 2:
+                entry["seq_id"] = entry.pop("collective_seq_id")
+            if minor < 1:
+                entry["process_group"] = entry["process_group"][0]
+            for since, fields in later.items():
+                for field in fields if minor < since else ():
+                    del entry[field]
+        for since, field in ((2, "pg_config"), (4, "pg_status")):
+            if minor < since:
+                del dump[field]
+    assert _analysed(write(tmp_path, dumps)).ranks == (6,)

@@ -88,3 +88,9 @@ def test_the_diagnosis_is_the_same_without_one_innocent_dump(tmp_path: Path) -> 
     assert found.initiating is not None
     assert found.initiating.rank == 6
     assert any("dump of rank 7" in note for note in found.notes)
+
+
+def test_one_quiet_dump_of_many_does_not_show_that_nothing_failed(tmp_path: Path) -> None:
+    found = _diagnosis(write(tmp_path, Run(16, 60, stop={6: 33}).dumps(), ranks=[6]))
+    assert found.verdict == "undetermined"
+    assert found.initiating is None

@@ -165,3 +165,9 @@ def test_the_nameless_group_of_gloo_is_the_default_one(tmp_path: Path) -> None:
     dump = Run(8, 20).dump(3)
     dump["pg_config"] = {"": {"name": "", "desc": "", "ranks": "[0, 1, 2, 3, 4, 5, 6, 7]"}}
     assert _record(tmp_path, dump).world == tuple(range(8))
+
+
+def test_a_list_of_members_beyond_measure_is_no_list(tmp_path: Path) -> None:
+    dump = Run(8, 8).dump(0)
+    dump["pg_config"]["0"]["ranks"] = str(list(range(200_000)))
+    assert _record(tmp_path, dump).world == ()

@@ -21,6 +21,8 @@ KEPT_LAST = 8
 """Of a group's calls that are not completed: the first and the last ones."""
 MAX_TRAIL = 1 << 16
 MAX_FRAMES = 12
+MAX_SEQ = 1 << 40
+"""What is beyond was never counted: a million calls a second would take twelve days."""
 _PAIR = lazy_pattern(r"(send|recv) (\d{1,7})(->|<-)(\d{1,7})")
 _STATES: dict[object, CallState] = {"scheduled": "scheduled", "started": "started", "completed": "completed"}
 # Every rank may bring another size to these.
@@ -57,7 +59,7 @@ class Calls:
             self._read_pairs()
         self.p2p_groups = set(self._pairs)
         for found in (*self._collectives.values(), *self._pairs.values()):
-            found[:] = [one for one in found if type(one[0]) is int and one[0] >= 0]
+            found[:] = [one for one in found if type(one[0]) is int and 0 <= one[0] <= MAX_SEQ]
         if isinstance(first, dict):
             self.backend = str(first.get("profiling_name", "")).partition(":")[0][:20]
             self.starts_at_first = first.get("record_id") in (0, None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from firstfault.ingest.dump_head import MAX_RANK
-from firstfault.ingest.flight_calls import Calls
+from firstfault.ingest.flight_calls import MAX_SEQ, Calls
 from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.collective import GroupKey, GroupStatus, RankRecord
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from firstfault.model.span import SourceSpan
 
 MAX_GROUPS = 4096
+MAX_MEMBERS = 1 << 17
 _MEMBERS = lazy_pattern(r"\s*\[\s*(?:\d{1,7}(?:\s*,\s*\d{1,7})*)?\s*\]\s*")
 # No collective: -1, the same in 32 bits without a sign, what old versions print for an unset counter.
 _UNSET = frozenset({-1, 2**32 - 1, 2**64 - 1, 3452013982})
@@ -31,14 +32,18 @@ def members_of(group: object) -> tuple[int, ...]:
     ranks = group.get("ranks") if isinstance(group, dict) else None
     if isinstance(ranks, str):
         return _listed(ranks)
-    if isinstance(ranks, (list, tuple)) and all(type(rank) is int and 0 <= rank <= MAX_RANK for rank in ranks):
+    if (
+        isinstance(ranks, (list, tuple))
+        and len(ranks) <= MAX_MEMBERS
+        and all(type(rank) is int and 0 <= rank <= MAX_RANK for rank in ranks)
+    ):
         return tuple(sorted(set(ranks)))
     return ()
 
 
 @lru_cache(maxsize=4096)
 def _listed(text: str) -> tuple[int, ...]:
-    if not _MEMBERS.fullmatch(text):
+    if text.count(",") >= MAX_MEMBERS or not _MEMBERS.fullmatch(text):
         return ()
     return tuple(sorted({int(part) for part in text.strip(" []").split(",") if part.strip()}))
 
@@ -131,7 +136,7 @@ def _counter(value: object) -> int | None:
         value = int(value)
     if type(value) is not int:
         return None
-    return 0 if value in _UNSET or value < 0 else value
+    return 0 if value in _UNSET or value < 0 else value if value <= MAX_SEQ else None
 
 
 def _names_by_number(numbers: Sequence[str], calls: Calls) -> dict[str, str]:

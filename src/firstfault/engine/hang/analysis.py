@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from firstfault.engine.hang.divergence import divergence
-from firstfault.engine.hang.groups import GroupView, group_views, one_record_a_rank
+from firstfault.engine.hang.groups import GroupView, group_views, one_record_a_rank, with_members
 from firstfault.engine.hang.suspects import (
     Stall,
     divergent_suspects,
@@ -70,6 +70,7 @@ def analyse(records: Iterable[RankRecord], world_size: int | None = None) -> Han
         return HangAnalysis(verdict="none")
     # A dump without calls and counters says no more of its rank than none would.
     dumps = {rank: one for rank, one in all_dumps.items() if one.calls or one.trails or one.groups} or all_dumps
+    dumps = with_members(dumps)
     groups = group_views(dumps)
     world = tuple(sorted({*all_dumps, *(rank for one in all_dumps.values() for rank in one.world), *range(world_size or 0)}))
     absent = tuple(rank for rank in world if rank not in dumps)

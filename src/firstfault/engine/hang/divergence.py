@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import msgspec
 
@@ -30,9 +31,8 @@ def divergence(group: GroupView) -> Divergence | None:
         return None
     done = [at for rank in group.trails if (at := group.completed(rank)) is not None]
     start = min(done) + 1 if done else min(trail.first for trail in group.trails.values())
-    stop = max(trail.first + len(trail.signatures) for trail in group.trails.values())
     first = next(iter(group.trails.values()))
-    for seq in range(start, stop):
+    for seq in _recorded(group, start):
         common = _at(first.first, first.signatures, seq)
         for trail in group.trails.values():
             one = _at(trail.first, trail.signatures, seq)
@@ -41,6 +41,14 @@ def divergence(group: GroupView) -> Divergence | None:
                     return _disagreement(group, seq)
                 common = one
     return _wrong_total(group, start)
+
+
+def _recorded(group: GroupView, start: int) -> Iterator[int]:
+    """The numbers from `start` on that any rank recorded, ascending: a damaged one may be beyond measure."""
+    reached = start
+    for first, stop in sorted((trail.first, trail.first + len(trail.signatures)) for trail in group.trails.values()):
+        yield from range(max(first, reached), stop)
+        reached = max(reached, stop)
 
 
 def _at(first: int, signatures: tuple[Signature | None, ...], seq: int) -> Signature | None:

@@ -134,6 +134,28 @@ def _without_p2p_counters(views: Sequence[GroupView]) -> tuple[GroupView, ...]:
     )
 
 
+def with_members(records: dict[int, RankRecord]) -> dict[int, RankRecord]:
+    """The records, those that lack the members of a group with those that siblings list, if they leave no choice."""
+    listed: dict[str, set[GroupKey]] = {}
+    bare: dict[int, set[GroupKey]] = {}
+    for rank, record in records.items():
+        for key in {one.group for one in record.groups} | {one.group for one in record.trails}:
+            if key is not None:
+                (listed.setdefault(key.name, set()) if key.members else bare.setdefault(rank, set())).add(key)
+    completed = dict(records)
+    for rank, keys in bare.items():
+        whole = {key: [full for full in listed.get(key.name, ()) if rank in full.members] for key in keys}
+        names: dict[GroupKey | None, GroupKey] = {key: found[0] for key, found in whole.items() if len(found) == 1}
+        record = records[rank]
+        completed[rank] = replace(
+            record,
+            groups=tuple(replace(one, group=names.get(one.group, one.group)) for one in record.groups),
+            calls=tuple(replace(one, group=names.get(one.group, one.group)) for one in record.calls),
+            trails=tuple(replace(one, group=names.get(one.group, one.group)) for one in record.trails),
+        )
+    return completed
+
+
 def _with_names(records: dict[int, RankRecord]) -> dict[int, tuple[GroupStatus, ...]]:
     """Each rank's counters; those of an unnamed group under the name that siblings give its number, if they leave no choice."""
     by_number: dict[str, list[GroupStatus]] = {}

@@ -34,10 +34,15 @@ def waits(groups: Sequence[GroupView], records: dict[int, RankRecord], stalled: 
 
 
 def open_ended(groups: Sequence[GroupView], records: dict[int, RankRecord]) -> frozenset[int]:
-    """Ranks that may wait for one without a record: it belongs to the group of their open call, or is the other of a pair."""
+    """Ranks that may wait for one without a record: it belongs to the group of their open call, or is the other of a pair.
+
+    A record that says nothing of the group is none there.
+    """
     found = set()
     for group in groups:
         unread = {rank for rank in group.members if rank not in records}
+        if not group.counts_p2p:
+            unread |= {rank for rank in group.members if group.enqueued(rank) is None}
         for rank in group.members if unread else ():
             if rank in records and group.completion_known and first_pending(group, rank):
                 found.add(rank)

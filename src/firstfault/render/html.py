@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
+from typing import NamedTuple
 
 from firstfault.lazy_pattern import lazy_pattern
-from firstfault.model.diagnosis import Alternative, Diagnosis, Fix
+from firstfault.model.diagnosis import Alternative, Diagnosis, Evidence, Fix, Missing
 from firstfault.render import safe, svg, timeline, words
 from firstfault.render.html_page import line as _line
 from firstfault.render.html_page import page
@@ -18,23 +19,49 @@ _SHORT_PLACE = 34
 _CODE_SPAN = lazy_pattern(r"`([^`]+)`")
 
 
-def to_html(diagnosis: Diagnosis, *, titles: Mapping[str, str] | None = None, inputs: str = "INPUT...") -> str:
-    """The whole answer as a self-contained page, in light and dark, for screens, screen readers and paper."""
-    body = _Page(diagnosis, titles or {}, inputs)
+def to_html(
+    diagnosis: Diagnosis, *, titles: Mapping[str, str] | None = None, inputs: str = "INPUT...", here: bool = True
+) -> str:
+    """The whole answer as a self-contained page, in light and dark, for screens, screen readers and paper.
+
+    `here` is false where the evidence was sent: the page then does not say that nothing left the machine.
+    """
+    body = Sections(diagnosis, titles or {}, inputs)
     title = f"{words.verdict_word(diagnosis)}: {words.title(diagnosis)}"
-    return page(title, words.what_was_read(diagnosis), body.sections(), body.footer())
+    return page(title, words.what_was_read(diagnosis, here=here), body.in_order(), body.footer(here=here))
 
 
-class _Page:
-    """The sections of one answer, in the order in which they are read."""
+class FixPart(NamedTuple):
+    """One fix: its heading and its body, both HTML."""
 
-    def __init__(self, diagnosis: Diagnosis, titles: Mapping[str, str], inputs: str) -> None:
+    heading: str
+    body: str
+
+
+class Sections:
+    """The sections of one answer, each as HTML and empty where there is nothing to say.
+
+    `link` gives the address of an entry's page, `around` what is shown of the surroundings of a line of evidence (HTML).
+    """
+
+    def __init__(
+        self,
+        diagnosis: Diagnosis,
+        titles: Mapping[str, str],
+        inputs: str = "INPUT...",
+        *,
+        link: Callable[[str], str] = lambda entry: "",
+        around: Callable[[Evidence], str] = lambda item: "",
+    ) -> None:
         self.diagnosis = diagnosis
         self.titles = titles
         self.inputs = inputs
         self.places = words.Places(diagnosis.evidence)
+        self._link = link
+        self._around = around
 
-    def sections(self) -> list[str]:
+    def in_order(self) -> list[str]:
+        """All sections of a report, as they are read."""
         undetermined = self.diagnosis.verdict == "undetermined"
         parts = [self.verdict(), self.timeline()]
         if undetermined:
@@ -45,13 +72,14 @@ class _Page:
         return [part for part in [*parts, self.notes()] if part]
 
     def verdict(self) -> str:
+        """The verdict with who was first and how sure each is; the page's first heading."""
         diagnosis = self.diagnosis
         rows = []
         if diagnosis.initiating and (said := words.verdict_of_rank(diagnosis)):
             certainty = _sure(diagnosis.initiating.certainty) if len(said) > 1 else ""
             rows.append(("rank", _prose(said[0]) + certainty))
         if diagnosis.entry and diagnosis.verdict != "no_failure":
-            rows.append(("cause", f"<code>{_line(diagnosis.entry)}</code>{_sure(diagnosis.verdict)}"))
+            rows.append(("cause", f"{self._id(diagnosis.entry)}{_sure(diagnosis.verdict)}"))
         listed = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in rows)
         return (
             f'<section class="verdict {diagnosis.verdict}" aria-labelledby="verdict">'
@@ -61,6 +89,7 @@ class _Page:
         )
 
     def timeline(self) -> str:
+        """The drawing, and the same as a table."""
         lanes = timeline.build(self.diagnosis)
         if not lanes.tells:
             return ""
@@ -81,6 +110,7 @@ class _Page:
         )
 
     def candidates(self) -> str:
+        """The causes that are still possible where the answer is undetermined."""
         possible = words.possible(self.diagnosis)
         if not possible:
             return ""
@@ -89,13 +119,11 @@ class _Page:
         )
 
     def missing(self) -> str:
+        """The fact that would decide, and the commands that take its answer."""
         if not self.diagnosis.missing:
             return ""
         asked = self.diagnosis.missing[0]
-        parts = [f'<p class="lead">{_prose(words.question(asked))}</p><p>{_prose(words.decides(asked))}</p>']
-        if asked.command:
-            cost = f" (costs: {_line(asked.cost)})" if asked.cost else ""
-            parts.append(f"<p>Get it{cost}:</p>{_command(words.steps(asked.command))}")
+        parts = [self.question(asked)]
         note = words.answer_note(asked)
         then = "\n".join(words.answering(asked, self.inputs))
         parts.append(f"<p>Then{f' ({_line(note)})' if note else ''}:</p>{_command(then)}")
@@ -103,7 +131,16 @@ class _Page:
             parts.append(f'<p class="quiet">After that: {_prose(later)}</p>')
         return _section("missing", "Missing fact", f'<div class="card ask">{"".join(parts)}</div>')
 
+    def question(self, asked: Missing) -> str:
+        """The question, what its answer decides, and the command that obtains it."""
+        parts = [f'<p class="lead">{_prose(words.question(asked))}</p><p>{_prose(words.decides(asked))}</p>']
+        if asked.command:
+            cost = f" (costs: {_line(asked.cost)})" if asked.cost else ""
+            parts.append(f"<p>Get it{cost}:</p>{_command(words.steps(asked.command))}")
+        return "".join(parts)
+
     def why(self) -> str:
+        """The cause, its mechanism and the reasons, each with its lines."""
         diagnosis = self.diagnosis
         parts = [f'<p class="lead">{_prose(diagnosis.cause)}</p>'] if diagnosis.cause else []
         if diagnosis.mechanism:
@@ -119,25 +156,27 @@ class _Page:
         return _section("why", title, "".join(parts)) if parts else ""
 
     def fixes(self) -> str:
+        """All fixes, and the command that applies those that are patches."""
         fixes = self.diagnosis.fix
         if not fixes:
             return ""
         parts = []
         last = max((number for number, fix in enumerate(fixes, 1) if fix.applies), default=0)
-        for number, fix in enumerate(fixes, 1):
+        for number, (heading, body) in enumerate(self.fix_parts(), 1):
             lead = f"{number}. " if len(fixes) > 1 else ""
-            parts.append(f"<h3>{lead}{_prose(words.fix_heading(fix))}</h3>" if words.fix_heading(fix) or lead else "")
-            if fix.kind == "edit" and not fix.applies:
-                parts.append('<p class="quiet">The pattern; adapt the names to your file:</p>')
-            parts.append(_change(fix))
-            if fix.risk:
-                parts.append(f'<p class="quiet">Risk: {_prose(fix.risk)}</p>')
+            parts.append(f"<h3>{lead}{heading}</h3>" if heading or lead else "")
+            parts.append(body)
             if number == last:
                 command = f"firstfault diagnose {self.inputs} --patch | {git_apply(self.diagnosis)}"
                 parts.append(f"<p>Apply:</p>{_command(command)}")
         return _section("fix", words.fix_word(self.diagnosis), f'<div class="card">{"".join(parts)}</div>')
 
+    def fix_parts(self) -> list[FixPart]:
+        """Each fix on its own."""
+        return [FixPart(_prose(words.fix_heading(fix)), _fix(fix)) for fix in self.diagnosis.fix]
+
     def verification(self) -> str:
+        """The commands that show whether the fix holds."""
         parts = [
             f"{_command(check.command) if words.is_command(check.command) else f'<p>{words.RUN_AGAIN.capitalize()}.</p>'}"
             f"<p>Must show: {_prose(check.expect)}</p>"
@@ -158,7 +197,7 @@ class _Page:
             rows.append(
                 f'<tr id="{_line(item.id)}"{" class=first" if item.id in first else ""}>'
                 f'<th scope="row">{_place(self.places.of(item))}</th>'
-                f'<td class="log">{escape(safe.block(item.text).strip())}</td>'
+                f'<td class="log">{escape(safe.block(item.text).strip())}{self._around(item)}</td>'
                 f'<td class="weight{" decisive" if weight == "decisive" else ""}">{weight}</td></tr>'
             )
         head = '<tr><th scope="col">place</th><th scope="col">text</th><th scope="col" class="weight">weighs</th></tr>'
@@ -170,6 +209,7 @@ class _Page:
         )
 
     def against(self) -> str:
+        """What speaks against the answer, and the causes that were ruled out."""
         diagnosis = self.diagnosis
         counter = words.against_the_answer(diagnosis)
         rows = [("this answer", _prose(text)) for text in counter]
@@ -182,6 +222,7 @@ class _Page:
         return _section("against", "Against", f"<dl>{listed}</dl>") if rows else ""
 
     def others(self) -> str:
+        """Independent further findings."""
         items = []
         for other in self.diagnosis.others:
             first = f", {_prose(words.who_was_first(other.initiating))}" if other.initiating else ""
@@ -189,6 +230,7 @@ class _Page:
         return _section("others", "Also found, independent of this", f"<ul>{''.join(items)}</ul>") if items else ""
 
     def collateral(self) -> str:
+        """What only followed."""
         groups = words.collateral_groups(self.diagnosis.collateral, self.titles)
         mostly = words.explained_mostly(groups)
         rows = []
@@ -203,19 +245,27 @@ class _Page:
         return _section("collateral", f"Collateral: follows from {safe.line(mostly)}, ignore these", body) if groups else ""
 
     def notes(self) -> str:
+        """What was not read and why."""
         items = "".join(f"<li>{_prose(text)}</li>" for text in self.diagnosis.notes)
         return _section("notes", "Notes: what was not read", f'<ul class="quiet">{items}</ul>') if items else ""
 
-    def footer(self) -> str:
+    def footer(self, *, here: bool = True) -> str:
+        """Where it was made, and where to read more."""
         entry = self.diagnosis.entry
+        made = "Made by firstfault where the files were read." if here else "Made by a firstfault console."
         if not entry or self.diagnosis.verdict == "no_failure":
-            return "<p>Made by firstfault where the files were read.</p>"
-        return f"<p>Made by firstfault where the files were read. More: <code>firstfault explain {_line(entry)}</code></p>"
+            return f"<p>{made}</p>"
+        return f"<p>{made} More: <code>firstfault explain {_line(entry)}</code></p>"
 
     def _entry(self, entry: str, texts: Sequence[str] = ()) -> str:
         title = f"{_line(self.titles[entry])} " if entry in self.titles else ""
         said = f": {_prose(' '.join(texts))}" if texts else ""
-        return f"{title}<code>{_line(entry)}</code>{said}"
+        return f"{title}{self._id(entry)}{said}"
+
+    def _id(self, entry: str) -> str:
+        address = self._link(entry)
+        named = f"<code>{_line(entry)}</code>"
+        return f'<a href="{escape(address)}">{named}</a>' if address else named
 
     def _candidate(self, item: Alternative) -> str:
         said = [f"<li>for: {_prose(text)}</li>" for text in item.for_]
@@ -238,6 +288,14 @@ def _sure(word: str) -> str:
 
 def _command(text: str) -> str:
     return f'<pre class="command"><code>{escape(safe.block(text))}</code></pre>'
+
+
+def _fix(fix: Fix) -> str:
+    pattern = (
+        '<p class="quiet">The pattern; adapt the names to your file:</p>' if fix.kind == "edit" and not fix.applies else ""
+    )
+    risk = f'<p class="quiet">Risk: {_prose(fix.risk)}</p>' if fix.risk else ""
+    return f"{pattern}{_change(fix)}{risk}"
 
 
 def _change(fix: Fix) -> str:

@@ -18,10 +18,12 @@ _SPECIAL = lazy_pattern(r"[\\`*\[\]<>|~#]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^[-
 _BACKTICKS = lazy_pattern(r"`+")
 
 
-def to_markdown(diagnosis: Diagnosis, *, titles: Mapping[str, str] | None = None, inputs: str = "INPUT...") -> str:
-    """The whole answer in CommonMark with tables."""
+def to_markdown(
+    diagnosis: Diagnosis, *, titles: Mapping[str, str] | None = None, inputs: str = "INPUT...", here: bool = True
+) -> str:
+    """The whole answer in CommonMark with tables. `here` is false where the evidence was sent to be read."""
     parts = [
-        _verdict(diagnosis),
+        _verdict(diagnosis, here),
         _timeline(diagnosis),
         *_candidates(diagnosis, titles or {}),
         *_missing(diagnosis, inputs),
@@ -61,7 +63,7 @@ def code(text: str) -> str:
     return f"{marks} {text} {marks}"
 
 
-def _verdict(diagnosis: Diagnosis) -> str:
+def _verdict(diagnosis: Diagnosis, here: bool) -> str:
     lines = [f"## {words.verdict_word(diagnosis)}: {escape(words.title(diagnosis))}", ""]
     statements = []
     if diagnosis.entry and diagnosis.verdict != "no_failure":
@@ -69,7 +71,7 @@ def _verdict(diagnosis: Diagnosis) -> str:
     if said := words.verdict_of_rank(diagnosis):
         statements.append(", ".join(escape(text) for text in said))
     lines += [f"- {statement}" for statement in statements]
-    lines.append(f"- {' · '.join(words.what_was_read(diagnosis))}")
+    lines.append(f"- {' · '.join(words.what_was_read(diagnosis, here=here))}")
     return "\n".join(lines)
 
 

@@ -40,8 +40,8 @@ def exit_code(diagnosis: Diagnosis) -> int:
     return EXIT_CODES[diagnosis.verdict]
 
 
-def what_was_read(diagnosis: Diagnosis) -> list[str]:
-    """`4 ranks`, `6 files`, `212,418 lines`, `0.9 s`, `nothing left this machine`."""
+def what_was_read(diagnosis: Diagnosis, *, here: bool = True) -> list[str]:
+    """`4 ranks`, `6 files`, `212,418 lines`, `0.9 s`, and if it was read `here`, `nothing left this machine`."""
     sources = diagnosis.sources
     paths = {source.path for source in sources}
     noun = "source" if paths & _FROM_STDIN else "file"
@@ -51,7 +51,7 @@ def what_was_read(diagnosis: Diagnosis) -> list[str]:
     lines = sum(source.lines for source in sources)
     parts.append(_count(lines, "line") if lines else format_size(sum(source.bytes for source in sources)))
     parts.append(format_duration(diagnosis.elapsed_s) if diagnosis.elapsed_s >= 0.05 else "under 0.1 s")
-    return [*parts, "nothing left this machine"]
+    return [*parts, "nothing left this machine"] if here else parts
 
 
 def ranks_seen(diagnosis: Diagnosis) -> set[int]:

@@ -71,6 +71,7 @@ def _training_options(command: Any) -> Any:
 @click.option("--python", metavar="INTERPRETER", help="The interpreter of the run: its torch traces the step (tier 1).")
 @click.option("--from", "log", metavar="LOG", help="Correct it by the out-of-memory message of this run (tier 2).")
 @click.option("--snapshot", metavar="FILE", help="Correct it by a CUDA memory snapshot of this run (tier 2).")
+@click.option("--alloc-conf", metavar="TEXT", help="PYTORCH_CUDA_ALLOC_CONF of the run, such as expandable_segments:True.")
 @click.option("--fit", is_flag=True, help="Propose the cheapest changes that fit.")
 @click.option("--format", "form", type=click.Choice(["terminal", "json"]), default="terminal", help="Default: terminal.")
 @look_options
@@ -84,6 +85,7 @@ def forecast(
     python: str | None,
     log: str | None,
     snapshot: str | None,
+    alloc_conf: str | None,
     fit: bool,
     form: str,
     width: int | None,
@@ -116,6 +118,12 @@ def forecast(
         raise UsageError("no model is named", hint="--model NAME (such as Qwen/Qwen3-0.6B) or --model path/to/config.json")
     full, config = load_model(named)
     plan = make_plan(full, config, settings, find_device(gpu, memory))
+    if alloc_conf:
+        from msgspec.structs import replace
+
+        from firstfault.memory.alloc_conf import read_alloc_conf
+
+        plan = replace(plan, allocator=read_alloc_conf(alloc_conf))
     measured = read_measurement(tier, log, snapshot)
     made, plan = make_forecast(plan, python=_interpreter(tier, python), measured=measured)
     made = _with_changes(plan, made, fit=fit)

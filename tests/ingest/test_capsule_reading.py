@@ -51,7 +51,7 @@ def test_a_large_log_is_answered_alike_and_its_lines_keep_their_numbers(tmp_path
         (item.line, item.text) for item in kept.evidence
     ]
     offsets = offsets_of(capsule)
-    assert [offsets[(str(log), item.line)] for item in whole.evidence] == [item.offset for item in whole.evidence]
+    assert [offsets[(log.name, item.line)] for item in whole.evidence] == [item.offset for item in whole.evidence]
 
 
 def test_carriage_returns_and_blank_lines_keep_line_numbers(tmp_path: Path) -> None:

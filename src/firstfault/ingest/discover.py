@@ -22,8 +22,8 @@ MAX_DEPTH = 40
 STDIN_KEPT_BYTES = 4 << 20
 """Standard input is kept up to here; the rest is streamed."""
 
-_SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "venv", "site-packages", "lost+found", "__MACOSX"})
-_NEVER_TEXT = (
+SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "venv", "site-packages", "lost+found", "__MACOSX"})
+NEVER_TEXT = (
     *(
         ".safetensors",
         ".pt",
@@ -149,7 +149,7 @@ def _files_below(
             continue
         identity = (info.st_dev, info.st_ino)
         if stat.S_ISDIR(info.st_mode):
-            if entry.name in _SKIPPED_FOLDERS:
+            if entry.name in SKIPPED_FOLDERS:
                 continue
             if identity in above:
                 notes.append(Note(str(path), "a link back to a folder above it: not followed"))
@@ -159,7 +159,7 @@ def _files_below(
                 yield from _files_below(path, above | {identity}, depth + 1, notes)
         elif not stat.S_ISREG(info.st_mode):
             notes.append(Note(str(path), f"is a {_kind_of(info.st_mode)}, not a file: not read"))
-        elif not entry.name.lower().endswith(_NEVER_TEXT):
+        elif not entry.name.lower().endswith(NEVER_TEXT):
             yield path, info
 
 
@@ -171,8 +171,8 @@ def _may_be_archive(file: Path, handed: Path) -> bool:
 def _is_wanted(name: str) -> bool:
     """True for a member of an archive that a folder would give too."""
     parts = name.split("/")
-    hidden = any((part.startswith(".") and part != ".") or part in _SKIPPED_FOLDERS for part in parts)
-    return not hidden and not name.lower().endswith(_NEVER_TEXT)
+    hidden = any((part.startswith(".") and part != ".") or part in SKIPPED_FOLDERS for part in parts)
+    return not hidden and not name.lower().endswith(NEVER_TEXT)
 
 
 def _is_folder(path: Path) -> bool:

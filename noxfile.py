@@ -47,7 +47,7 @@ def launch(session: nox.Session) -> None:
 @nox.session
 def console(session: nox.Session) -> None:
     """The console with everything it meets: SQLite, PostgreSQL, Chromium."""
-    session.install("-e", ".[test,server]", "playwright>=1.45")
+    session.install("-e", ".[test,server]", "playwright>=1.45", "opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http")
     session.run("pytest", "tests/server", *session.posargs)
 
 

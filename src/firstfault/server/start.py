@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import uvicorn
 
 from firstfault.errors import UsageError
@@ -27,6 +29,9 @@ def run(settings: Settings) -> None:
         log_level="warning",
     )
     server = uvicorn.Server(config)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # uvicorn sends itself the signal again when all is closed: to be told to stop is no failure.
+        signal.signal(number, lambda *_: None)
     print(f"firstfault console: {settings.base_url or f'http://{settings.host}:{settings.port}'}", flush=True)
     server.run()
     if not server.started:

@@ -14,7 +14,7 @@ from firstfault.errors import FirstfaultError
 from firstfault.server.accounts.people import SignInError, SignUpError
 from firstfault.server.accounts.throttle import ThrottledError
 from firstfault.server.otlp.decode import TooLargeError as BodyTooLargeError
-from firstfault.server.store.accounts import TakenError
+from firstfault.server.store.accounts import LastOwnerError, TakenError
 from firstfault.server.store.allowances import AllowanceSpentError
 from firstfault.server.submit import ConflictError, TooLargeError
 from firstfault.server.work import BusyError, LimitError, OwnFaultError, RefusedError
@@ -47,6 +47,7 @@ _STATUS: dict[type[Exception], tuple[int, str, str]] = {
     BusyError: (503, "Busy", "try again in a minute"),
     ConflictError: (409, "Conflict", "use a new Idempotency-Key for a new submission"),
     FirstfaultError: (422, "Not readable", ""),
+    LastOwnerError: (409, "The team needs an owner", ""),
     LimitError: (422, "Too much work", "send a smaller part: the log of the rank that failed, or its last thousand lines"),
     OwnFaultError: (500, "A fault of firstfault", "please report it with `firstfault case new`"),
     RefusedError: (422, "Not readable", ""),

@@ -94,6 +94,7 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True):
     team_id: str | None
     expires_at: datetime
     used: bool = False
+    invited_by: str | None = None
 
 
 class StoredDiagnosis(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,7 +31,8 @@ _wrong_tokens = Throttle(per_minute=6, burst=20)
 def principal_of(request: ASGIConnection[Any, Any, Any, Any], services: Services) -> Principal:
     """The principal of a request. NotAuthorizedException for a token that is not valid, ThrottledError if many are tried."""
     header = request.headers.get("authorization")
-    if header is not None:
+    # A proxy that asks for a password itself passes its own header on.
+    if header is not None and not header.casefold().startswith("basic "):
         return _of_token(header, address_key(request, services), services)
     secret = request.cookies.get(session_cookie(services))
     found = services.store.sessions.find(secret) if secret else None
@@ -97,6 +98,14 @@ def requires_account(principal: Principal) -> str:
     if principal.account_id is None:
         raise NotAuthorizedException("sign in first")
     return principal.account_id
+
+
+def requires_admin(principal: Principal) -> str:
+    """The account's id; PermissionDeniedException for who does not run the console, or comes with a token."""
+    account_id = requires_account(principal)
+    if not principal.is_admin:
+        raise PermissionDeniedException("only those who run the console may do that")
+    return account_id
 
 
 def _of_token(header: str, address: str, services: Services) -> Principal:

@@ -41,6 +41,13 @@ class Throttle:
         if not allowed:
             raise ThrottledError(max((count - level) / self._rate, 1.0))
 
+    def give_back(self, key: str) -> None:
+        """Undo a `take`: what was tried was right."""
+        with self._lock:
+            if key in self._levels:
+                level, at = self._levels[key]
+                self._levels[key] = (min(float(self._burst), level + 1), at)
+
     def check(self, key: str) -> None:
         """ThrottledError if nothing is left for the key; nothing is taken."""
         self.take(key, 0 if self._level(key) >= 1 else 1)

@@ -6,19 +6,24 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Row, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from firstfault.server.records import Account, Membership, Role, Team
-from firstfault.server.store.access import Access, known_utc
+from firstfault.server.records import Account, Membership, Owner, Role, Team
+from firstfault.server.store.access import Access, known_utc, of_owner
 from firstfault.server.store.ids import new_id
-from firstfault.server.store.schema import accounts, memberships, teams
+from firstfault.server.store.schema import accounts, memberships, teams, tokens
 
+MAX_NAME_CHARS = 200
 _SHOWN = [column for column in accounts.c if column.name != "password"]
 
 
 class TakenError(Exception):
     """An account with that e-mail address exists."""
+
+
+class LastOwnerError(Exception):
+    """A team with members has an owner: make another member one first, or delete the team."""
 
 
 class Accounts:
@@ -35,7 +40,7 @@ class Accounts:
             with self._access.write() as connection:
                 connection.execute(insert(accounts).values(**values, password=password_hash))
         except IntegrityError as error:
-            raise TakenError(email) from error
+            raise TakenError("there is an account with that address") from error
         return made
 
     def get(self, account_id: str) -> Account | None:
@@ -85,7 +90,7 @@ class Teams:
 
     def create(self, name: str, owner_id: str) -> Team:
         """A new team that the account owns."""
-        made = Team(id=new_id(), name=name, created_at=datetime.now(UTC))
+        made = Team(id=new_id(), name=name[:MAX_NAME_CHARS], created_at=datetime.now(UTC))
         with self._access.write() as connection:
             connection.execute(insert(teams).values(id=made.id, name=made.name, created_at=made.created_at))
             connection.execute(insert(memberships).values(team_id=made.id, account_id=owner_id, role="owner"))
@@ -120,16 +125,43 @@ class Teams:
         with self._access.write() as connection:
             connection.execute(row.on_conflict_do_nothing())
 
-    def remove(self, team_id: str, account_id: str) -> bool:
-        """Take the account out of the team. False if it is not there."""
-        one = (memberships.c.team_id == team_id, memberships.c.account_id == account_id)
+    def set_role(self, team_id: str, account_id: str, role: Role) -> bool:
+        """Make a member an owner, or an owner a member. False if the account is not there; LastOwnerError for the last one."""
         with self._access.write() as connection:
-            return connection.execute(delete(memberships).where(*one)).rowcount == 1
+            if role != "owner":
+                _keep_an_owner(connection, team_id, account_id)
+            return connection.execute(update(memberships).where(*_one(team_id, account_id)).values(role=role)).rowcount == 1
+
+    def remove(self, team_id: str, account_id: str) -> bool:
+        """Take the account out of the team, with the team's tokens that it made. False if it is not there.
+
+        LastOwnerError if others would be left without an owner.
+        """
+        made = (of_owner(tokens, Owner("team", team_id)), tokens.c.account_id == account_id)
+        with self._access.write() as connection:
+            _keep_an_owner(connection, team_id, account_id)
+            connection.execute(delete(tokens).where(*made))
+            return connection.execute(delete(memberships).where(*_one(team_id, account_id))).rowcount == 1
 
     def delete(self, team_id: str) -> bool:
         """Forget the team; its records are the caller's to delete before."""
         with self._access.write() as connection:
             return connection.execute(delete(teams).where(teams.c.id == team_id)).rowcount == 1
+
+
+def _one(team_id: str, account_id: str) -> tuple[Any, ...]:
+    return memberships.c.team_id == team_id, memberships.c.account_id == account_id
+
+
+def _keep_an_owner(connection: Connection, team_id: str, account_id: str) -> None:
+    # Locked, so that two owners who go at once do not both count on the other.
+    connection.execute(select(teams.c.id).where(teams.c.id == team_id).with_for_update())
+    rows = connection.execute(
+        select(memberships.c.account_id, memberships.c.role).where(memberships.c.team_id == team_id)
+    ).all()
+    others = [row.role for row in rows if row.account_id != account_id]
+    if len(others) < len(rows) and others and "owner" not in others:
+        raise LastOwnerError("a team with members has an owner: make another member one first, or delete the team")
 
 
 def plain_email(email: str) -> str:

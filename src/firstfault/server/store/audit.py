@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import insert, select
 
 from firstfault.server.records import AuditLine
 from firstfault.server.store.access import Access, known_utc
@@ -27,7 +26,7 @@ class Audit:
             connection.execute(insert(audit).values(**values, detail=line.detail[:MAX_DETAIL_CHARS]))
 
     def list(self, *, actor: str | None = None, limit: int = 200) -> Sequence[AuditLine]:
-        """The last lines, the newest first."""
+        """The last lines (of one actor), the newest first."""
         wanted = select(audit).order_by(audit.c.id.desc()).limit(limit)
         if actor is not None:
             wanted = wanted.where(audit.c.actor == actor)
@@ -37,8 +36,3 @@ class Audit:
             AuditLine(at=known_utc(row.at), actor=row.actor, action=row.action, target=row.target, detail=row.detail)
             for row in rows
         ]
-
-    def expire(self, before: datetime) -> int:
-        """Forget what is older; how many lines there were."""
-        with self._access.write() as connection:
-            return connection.execute(delete(audit).where(audit.c.at < before)).rowcount

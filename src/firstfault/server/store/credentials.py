@@ -76,10 +76,13 @@ class Sessions:
         with self._access.write() as connection:
             return connection.execute(delete(sessions).where(*wanted)).rowcount
 
-    def expire(self) -> int:
-        """Forget those that ended by themselves."""
+    def rotate(self, account_id: str, session_id: str) -> str | None:
+        """A new secret for a session: the old one works no longer. None if the session ended."""
+        secret = secrets.token_urlsafe(SECRET_BYTES)
+        one = (sessions.c.account_id == account_id, sessions.c.id == session_id)
         with self._access.write() as connection:
-            return connection.execute(delete(sessions).where(sessions.c.expires_at <= datetime.now(UTC))).rowcount
+            changed = connection.execute(update(sessions).where(*one).values(digest=digest(secret))).rowcount
+        return secret if changed else None
 
 
 class Tokens:
@@ -146,11 +149,13 @@ class Invitations:
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    def create(self, lasts: timedelta, *, email: str | None = None, team_id: str | None = None) -> tuple[Invitation, str]:
+    def create(
+        self, lasts: timedelta, *, email: str | None = None, team_id: str | None = None, invited_by: str | None = None
+    ) -> tuple[Invitation, str]:
         """A new invitation, and the secret that its link carries."""
         secret, expires_at = secrets.token_urlsafe(SECRET_BYTES), datetime.now(UTC) + lasts
-        made = Invitation(id=new_id(), email=email, team_id=team_id, expires_at=expires_at)
-        values = {"id": made.id, "email": email, "team_id": team_id, "expires_at": expires_at, "used": False}
+        made = Invitation(id=new_id(), email=email, team_id=team_id, expires_at=expires_at, invited_by=invited_by)
+        values = {name: getattr(made, name) for name in made.__struct_fields__}
         with self._access.write() as connection:
             connection.execute(insert(invitations).values(**values, digest=digest(secret)))
         return made, secret
@@ -166,13 +171,32 @@ class Invitations:
             row = connection.execute(select(invitations).where(*wanted)).one_or_none()
         if row is None:
             return None
-        return Invitation(id=row.id, email=row.email, team_id=row.team_id, expires_at=known_utc(row.expires_at))
+        return _invitation(row)
+
+    def list(self, team_id: str | None = None) -> Sequence[Invitation]:
+        """Those that still work: into one team, or all."""
+        wanted = [invitations.c.used.is_(False), invitations.c.expires_at > datetime.now(UTC)]
+        wanted += [invitations.c.team_id == team_id] if team_id is not None else []
+        with self._access.read() as connection:
+            rows = connection.execute(select(invitations).where(*wanted).order_by(invitations.c.expires_at)).all()
+        return [_invitation(row) for row in rows]
+
+    def revoke(self, invitation_id: str, team_id: str | None) -> bool:
+        """Take an invitation into that team (or into none) back. False if there is none that still works."""
+        one = (invitations.c.id == invitation_id, invitations.c.team_id == team_id, invitations.c.used.is_(False))
+        with self._access.write() as connection:
+            return connection.execute(delete(invitations).where(*one)).rowcount == 1
 
     def use(self, invitation_id: str) -> bool:
         """Use it up. False if somebody did already: of two at once one gets it."""
         one = update(invitations).where(invitations.c.id == invitation_id, invitations.c.used.is_(False))
         with self._access.write() as connection:
             return connection.execute(one.values(used=True)).rowcount == 1
+
+    def give_back(self, invitation_id: str) -> None:
+        """Let it be used again: what it was used for did not happen."""
+        with self._access.write() as connection:
+            connection.execute(update(invitations).where(invitations.c.id == invitation_id).values(used=False))
 
 
 def _shown_accounts() -> list[Any]:
@@ -182,6 +206,11 @@ def _shown_accounts() -> list[Any]:
 def _account(row: Row[Any]) -> Account:
     values = {name: getattr(row, name) for name in Account.__struct_fields__}
     return Account(**{**values, "created_at": known_utc(row.created_at)})
+
+
+def _invitation(row: Row[Any]) -> Invitation:
+    values = {name: getattr(row, name) for name in Invitation.__struct_fields__}
+    return Invitation(**{**values, "expires_at": known_utc(row.expires_at)})
 
 
 def _token(row: Row[Any]) -> ApiToken:

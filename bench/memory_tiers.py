@@ -70,7 +70,12 @@ def rows(families: list[str]) -> Iterator[Row]:
         for label, optimizer in OPTIMIZERS.items():
             for weights in ("float32", "bfloat16"):
                 yield family, f"{label} {weights}", replace(plan, optimizer=optimizer, weights=weights)
-        for label, parallel in (("ddp", Parallel(strategy="ddp", world=2)), ("dp", Parallel(strategy="dp", world=4))):
+        spread = {
+            "ddp": Parallel(strategy="ddp", world=2),
+            "ddp bucket views": Parallel(strategy="ddp", world=2, bucket_view=True),
+            "dp": Parallel(strategy="dp", world=4),
+        }
+        for label, parallel in spread.items():
             yield family, label, replace(plan, parallel=parallel, micro_batch=4, seq_len=512)
 
 

@@ -87,6 +87,8 @@ class Step:
         )
         self.model = Model(self.tape, plan, shape, self.setting, shards)
         self.groups = _groups(self.model)
+        for _, one, _ in self.groups:
+            one.bucketed = parallel.strategy == "ddp" and parallel.bucket_view
         self.order: list[str] = []
         self.held: list[Storage] = []
         self._graph = 0
@@ -121,7 +123,7 @@ class Step:
         self.enter("forward")
         if not (parallel.offload_optimizer or plan.optimizer.paged):
             self.hold(state, "optimizer state")
-        self.hold(sharding.bucket_bytes(parallel, trained), "DDP buckets")
+        self.hold(sharding.bucket_bytes(parallel, trained), "gradients" if parallel.bucket_view else "DDP buckets")
         self.hold(plan.micro_batch * self.setting.seq * 8 * 2, "inputs")
         self.hold(devices.workspace_bytes(plan.device), "workspaces")
         self.hold(plan.difference_bytes, "not explained")

@@ -77,7 +77,7 @@ class LayerShards:
 
 
 def bucket_bytes(parallel: Parallel, gradients: list[Parameter]) -> int:
-    """DDP's buckets: one set of gradients unless they are views of the buckets."""
-    if parallel.strategy != "ddp" or parallel.bucket_view:
+    """DDP's buckets: one set of gradients, which are the gradients themselves where those are views of them."""
+    if parallel.strategy != "ddp":
         return 0
     return sum(one.numel * one.width for one in gradients)

@@ -133,7 +133,7 @@ class Model:
         return tape.record(Tensor(hidden.storage, numel, width), (hidden,), backward)
 
     def _gradient_bytes(self, weights: Weights) -> int:
-        total = sum((one.numel * one.width + 511) // 512 * 512 for one in weights.all() if one.trained)
+        total = sum((one.numel * one.width + 511) // 512 * 512 for one in weights.all() if one.trained and not one.bucketed)
         return total if self.shards is None else self.shards.gradient_bytes(total)
 
     def _one(self, layer: Layer, weights: Weights, hidden: Tensor) -> Tensor:

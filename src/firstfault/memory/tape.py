@@ -47,15 +47,17 @@ class Tensor:
 class Parameter:
     """A weight: its elements, their width and that of the gradient, whether it is trained, the gradient once there is one.
 
-    The weight itself is counted by who loads it. `casts` is its copy in the type of autocast.
+    The weight itself is counted by who loads it. `casts` is its copy in the type of autocast. The gradient of a `bucketed` one
+    is copied into a buffer that is there already.
     """
 
-    __slots__ = ("casts", "grad", "numel", "trained", "uses", "waiting", "width")
+    __slots__ = ("bucketed", "casts", "grad", "numel", "trained", "uses", "waiting", "width")
 
     def __init__(self, numel: int, width: int, *, trained: bool = True) -> None:
         self.numel = numel
         self.width = width
         self.trained = trained
+        self.bucketed = False
         self.grad: Storage | None = None
         self.casts: Tensor | None = None
         self.uses = 0
@@ -75,7 +77,7 @@ class Parameter:
 
     def accumulate(self, gradient: Tensor) -> None:
         """The first gradient is taken as it is, that of a later micro-batch is added in place."""
-        if self.grad is None and gradient.storage is not None:
+        if self.grad is None and gradient.storage is not None and not self.bucketed:
             self.grad = gradient.storage
             gradient.storage.tape.rename(gradient.storage, "gradients")
 

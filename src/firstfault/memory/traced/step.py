@@ -57,7 +57,10 @@ class Step:
         with tracker:
             if self.strategy == "ddp":
                 tracker.enter("forward")
-                tracker.hold(self._gradient_bytes(), "DDP buckets")
+                if plan["parallel"]["bucket_view"]:
+                    self._give_buckets()
+                else:
+                    tracker.hold(self._gradient_bytes(), "DDP buckets")
             for _ in range(2):
                 self._micro_batches()
                 self._optimize()
@@ -68,6 +71,21 @@ class Step:
 
     def _gradient_bytes(self) -> int:
         return sum(one.numel() * one.element_size() for one in self.parameters)
+
+    def _give_buckets(self) -> None:
+        """Gradients become views of DDP's buckets as soon as they are there."""
+        sizes: dict[Any, int] = {}
+        for one in self.parameters:
+            sizes[one.dtype] = sizes.get(one.dtype, 0) + one.numel()
+        self.buckets = {dtype: torch.empty(size, dtype=dtype, device=self.device) for dtype, size in sizes.items()}
+        for bucket in self.buckets.values():
+            self.tracker.name(bucket, "gradients")
+
+        def moved(parameter: Any) -> None:
+            parameter.grad = self.buckets[parameter.dtype][: parameter.numel()].view(parameter.shape)
+
+        for one in self.parameters:
+            one.register_post_accumulate_grad_hook(moved)
 
     def _mark_loss(self) -> None:
         """`loss` begins where the model hands its logits to the loss."""

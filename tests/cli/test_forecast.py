@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from firstfault.cli.main import run
+from memory_snapshots import Device, dump, snapshot, train
 
 QWEN = ("--model", "qwen3-0.6b", "--batch", "8", "--seq", "300")
 
@@ -192,3 +193,13 @@ def test_an_interpreter_that_cannot_trace_leaves_the_formula_with_a_note(capsys,
     assert "no torch here" in made["notes"][0]  # type: ignore[index]
     _, plain = answer(capsys, *QWEN, "--tier", "0", "--python", str(python))
     assert plain["notes"] == []
+
+
+def test_a_snapshot_of_another_run_is_said_to_be_one(capsys, tmp_path):
+    device = Device()
+    train(device, 3)
+    dump(tmp_path / "step.pickle", snapshot(device))
+    _, made = answer(capsys, *QWEN, "--snapshot", "step.pickle")
+    assert made["tier"] == "measured"
+    assert "step.pickle" in made["notes"][0]  # type: ignore[index]
+    assert "another" in made["notes"][1]  # type: ignore[index]

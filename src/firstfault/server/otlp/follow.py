@@ -30,6 +30,15 @@ class SeenLine(msgspec.Struct, frozen=True):
     text: str
 
 
+class _Batch(msgspec.Struct):
+    """The lines of one request as they came; most are never looked at again."""
+
+    number: int
+    offset: int
+    texts: Sequence[str]
+    times_ns: Sequence[int]
+
+
 class Stream:
     """One stream as far as it was seen; its newest lines are remembered, never stored, until evidence makes them context."""
 
@@ -39,7 +48,8 @@ class Stream:
         self.kept = kept
         self.dropped = 0
         self.last: SeenLine | None = None
-        self._recent: deque[SeenLine] = deque(maxlen=LINES_BEFORE)
+        self._recent: deque[_Batch] = deque()
+        self._recent_lines = 0
         self._stored_to = lines
         self._follow = 0
         self._sightings: Counter[str] = Counter()
@@ -48,24 +58,44 @@ class Stream:
         """The lines to keep now, and whether a message among them can start a failure."""
         block = "\n".join(texts).encode("utf-8", "replace")
         marks = self._marks(block, texts, scanner)
+        batch = _Batch(self.lines + 1, self.size_bytes, texts, times_ns)
+        kept = self._chosen(batch, marks) if marks or self._follow else []
+        self.lines += len(texts)
+        self.size_bytes += len(block) + 1
+        last = texts[-1]
+        start = self.size_bytes - len(last.encode("utf-8", "replace")) - 1
+        self.last = SeenLine(self.lines, start, times_ns[-1], last)
+        self._remember(batch)
+        return self._within_bounds(kept), LINES_AFTER in marks.values()
+
+    def _chosen(self, batch: _Batch, marks: dict[int, int]) -> list[SeenLine]:
+        """Of the lines of a request those to keep, with what stands before them in earlier ones."""
         kept: list[SeenLine] = []
-        starts = False
-        for index, text in enumerate(texts):
-            line = SeenLine(self.lines + 1, self.size_bytes, times_ns[index], text)
-            self.lines += 1
-            self.size_bytes += len(text.encode("utf-8", "replace")) + 1
-            self._recent.append(line)
+        lines = _seen(batch)
+        for index, line in enumerate(lines):
             reach = marks.get(index, 0)
-            starts = starts or reach == LINES_AFTER
-            if reach:
-                kept += self._before() if reach == LINES_AFTER else ()
-                self._follow = max(self._follow, reach)
+            if reach == LINES_AFTER:
+                kept += self._before(line.number, lines[:index])
+            self._follow = max(self._follow, reach)
             if reach or self._follow:
                 kept += [line] if line.number > self._stored_to else []
                 self._stored_to = max(self._stored_to, line.number)
                 self._follow -= not reach
-            self.last = line
-        return self._within_bounds(kept), starts
+        return kept
+
+    def _before(self, number: int, here: Sequence[SeenLine]) -> list[SeenLine]:
+        first = max(self._stored_to + 1, number - LINES_BEFORE + 1)
+        earlier = [line for batch in self._recent if batch.number + len(batch.texts) > first for line in _seen(batch)]
+        found = [line for line in (*earlier, *here) if first <= line.number < number]
+        if found:
+            self._stored_to = found[-1].number
+        return found
+
+    def _remember(self, batch: _Batch) -> None:
+        self._recent.append(batch)
+        self._recent_lines += len(batch.texts)
+        while self._recent_lines - len(self._recent[0].texts) >= LINES_BEFORE:
+            self._recent_lines -= len(self._recent.popleft().texts)
 
     def _marks(self, block: bytes, texts: Sequence[str], scanner: Scanner) -> dict[int, int]:
         """How many lines are kept below which lines of the block."""
@@ -83,14 +113,16 @@ class Stream:
                 marks[hit.line - 1] = max(marks.get(hit.line - 1, 0), reach)
         return marks
 
-    def _before(self) -> list[SeenLine]:
-        found = [line for line in list(self._recent)[:-1] if line.number > self._stored_to]
-        if found:
-            self._stored_to = found[-1].number
-        return found
-
     def _within_bounds(self, kept: list[SeenLine]) -> list[SeenLine]:
         room = max(MAX_KEPT_LINES - self.kept, 0)
         self.dropped += max(len(kept) - room, 0)
         self.kept += min(len(kept), room)
         return kept[:room]
+
+
+def _seen(batch: _Batch) -> list[SeenLine]:
+    lines, offset = [], batch.offset
+    for index, text in enumerate(batch.texts):
+        lines.append(SeenLine(batch.number + index, offset, batch.times_ns[index], text))
+        offset += len(text.encode("utf-8", "replace")) + 1
+    return lines

@@ -27,6 +27,7 @@ class TooManyStreamsError(ValueError):
     """A run named more streams than one may have."""
 
 
+_Pairs = tuple[tuple[str, str], ...]
 FindRun = Callable[[Owner, str], tuple[Run, Sequence[StreamState], dict[bytes, str]]]
 """Gives a run of an owner by name, made if it is new, with its streams and its pseudonyms by digest."""
 
@@ -39,6 +40,7 @@ class Receiver:
         self._find_run = find_run
         self._rules = redaction_rules(pack)
         self._runs: OrderedDict[tuple[Owner, str], _RunState] = OrderedDict()
+        self._identities: dict[tuple[_Pairs, _Pairs], Identity] = {}
 
     def take(self, owner: Owner, groups: Sequence[Group]) -> tuple[list[LogWrite], list[Run]]:
         """What to store of a request, one write for each run in it, and the runs in which something may have failed.
@@ -47,7 +49,7 @@ class Receiver:
         """
         by_run: dict[str, list[tuple[Identity, Group]]] = {}
         for group in groups:
-            found = identity_of(group.resource, group.labels)
+            found = self._identity(group)
             by_run.setdefault(found.run, []).append((found, group))
         states = {name: self._state(owner, name) for name in by_run}
         for name, parts in by_run.items():
@@ -63,6 +65,15 @@ class Receiver:
     def forget(self, owner: Owner, name: str) -> None:
         """Read a run from the store again when it is next heard of: what was taken of it could not be stored."""
         self._runs.pop((owner, name), None)
+
+    def _identity(self, group: Group) -> Identity:
+        key = (tuple(group.resource.items()), tuple(group.labels.items()))
+        found = self._identities.get(key)
+        if found is None:
+            if len(self._identities) >= MAX_STREAMS:
+                self._identities.clear()
+            found = self._identities[key] = identity_of(group.resource, group.labels)
+        return found
 
     def _state(self, owner: Owner, name: str) -> _RunState:
         key = (owner, name)

@@ -17,9 +17,16 @@ class Keys:
 
     def __init__(self, access: Access) -> None:
         self._access = access
+        self._known: dict[str, bytes] = {}
 
     def get(self, name: str) -> bytes:
-        """The key of that name."""
+        """The key of that name; it never changes."""
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = self._find_or_make(name)
+        return known
+
+    def _find_or_make(self, name: str) -> bytes:
         one = select(table.c.value).where(table.c.name == name)
         with self._access.read() as connection:
             found = connection.execute(one).scalar_one_or_none()

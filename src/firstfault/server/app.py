@@ -67,6 +67,8 @@ def create_app(settings: Settings) -> Litestar:
         before_request=refuse_other_sites,
         before_send=[set_anonymous_cookie, add_security_headers],
         lifespan=[running],
+        # Python's own: warnings and errors go to standard error, nothing of a request is written.
+        logging_config=None,
         request_max_body_size=MAX_BODY_BYTES,
         openapi_config=OpenAPIConfig(
             title="firstfault console",

@@ -124,12 +124,12 @@ def _fixes(canvas: Canvas, entry: Entry, body: EntryBody) -> None:
 def _verification(canvas: Canvas, entry: Entry) -> None:
     for rule in entry.verify:
         canvas.blank()
-        for line in canvas.look.block(_as_blanks(rule.run)):
+        for line in canvas.look.block(as_blanks(rule.run)):
             canvas.command(line)
-        canvas.prose(f"must show: {_as_blanks(rule.expect)}", indent=4, hanging=15)
+        canvas.prose(f"must show: {as_blanks(rule.expect)}", indent=4, hanging=15)
 
 
-def _as_blanks(template: str) -> str:
+def as_blanks(template: str) -> str:
     """The command with `<launch.command>` for what a diagnosis would fill in."""
     return _HOLE.sub(r"<\1>", template)
 

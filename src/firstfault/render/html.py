@@ -77,14 +77,14 @@ class Sections:
         rows = []
         if diagnosis.initiating and (said := words.verdict_of_rank(diagnosis)):
             certainty = _sure(diagnosis.initiating.certainty) if len(said) > 1 else ""
-            rows.append(("rank", _prose(said[0]) + certainty))
+            rows.append(("rank", prose(said[0]) + certainty))
         if diagnosis.entry and diagnosis.verdict != "no_failure":
             rows.append(("cause", f"{self._id(diagnosis.entry)}{_sure(diagnosis.verdict)}"))
         listed = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in rows)
         return (
             f'<section class="verdict {diagnosis.verdict}" aria-labelledby="verdict">'
             f'<p class="word">{words.verdict_word(diagnosis)}</p>'
-            f'<h1 id="verdict">{_prose(words.title(diagnosis))}</h1>'
+            f'<h1 id="verdict">{prose(words.title(diagnosis))}</h1>'
             f"{f'<dl>{listed}</dl>' if listed else ''}</section>"
         )
 
@@ -128,12 +128,12 @@ class Sections:
         then = "\n".join(words.answering(asked, self.inputs))
         parts.append(f"<p>Then{f' ({_line(note)})' if note else ''}:</p>{_command(then)}")
         if later := words.later_questions(self.diagnosis.missing):
-            parts.append(f'<p class="quiet">After that: {_prose(later)}</p>')
+            parts.append(f'<p class="quiet">After that: {prose(later)}</p>')
         return _section("missing", "Missing fact", f'<div class="card ask">{"".join(parts)}</div>')
 
     def question(self, asked: Missing) -> str:
         """The question, what its answer decides, and the command that obtains it."""
-        parts = [f'<p class="lead">{_prose(words.question(asked))}</p><p>{_prose(words.decides(asked))}</p>']
+        parts = [f'<p class="lead">{prose(words.question(asked))}</p><p>{prose(words.decides(asked))}</p>']
         if asked.command:
             cost = f" (costs: {_line(asked.cost)})" if asked.cost else ""
             parts.append(f"<p>Get it{cost}:</p>{_command(words.steps(asked.command))}")
@@ -142,12 +142,12 @@ class Sections:
     def why(self) -> str:
         """The cause, its mechanism and the reasons, each with its lines."""
         diagnosis = self.diagnosis
-        parts = [f'<p class="lead">{_prose(diagnosis.cause)}</p>'] if diagnosis.cause else []
+        parts = [f'<p class="lead">{prose(diagnosis.cause)}</p>'] if diagnosis.cause else []
         if diagnosis.mechanism:
-            parts.append(f"<p>{_prose(plain(diagnosis.mechanism))}</p>")
+            parts.append(f"<p>{prose(plain(diagnosis.mechanism))}</p>")
         reasons = [
             f"<li>{'<strong>decisive:</strong> ' if reason.weight >= words.DECISIVE else ''}"
-            f"{_prose(reason.text.rstrip('.'))}{self._cited(reason.evidence)}</li>"
+            f"{prose(reason.text.rstrip('.'))}{self._cited(reason.evidence)}</li>"
             for reason in sorted(diagnosis.reasons, key=lambda item: -item.weight)
         ]
         if reasons:
@@ -173,13 +173,13 @@ class Sections:
 
     def fix_parts(self) -> list[FixPart]:
         """Each fix on its own."""
-        return [FixPart(_prose(words.fix_heading(fix)), _fix(fix)) for fix in self.diagnosis.fix]
+        return [FixPart(prose(words.fix_heading(fix)), _fix(fix)) for fix in self.diagnosis.fix]
 
     def verification(self) -> str:
         """The commands that show whether the fix holds."""
         parts = [
             f"{_command(check.command) if words.is_command(check.command) else f'<p>{words.RUN_AGAIN.capitalize()}.</p>'}"
-            f"<p>Must show: {_prose(check.expect)}</p>"
+            f"<p>Must show: {prose(check.expect)}</p>"
             for check in self.diagnosis.verify
         ]
         return _section("verify", "Verify", "".join(parts)) if parts else ""
@@ -212,7 +212,7 @@ class Sections:
         """What speaks against the answer, and the causes that were ruled out."""
         diagnosis = self.diagnosis
         counter = words.against_the_answer(diagnosis)
-        rows = [("this answer", _prose(text)) for text in counter]
+        rows = [("this answer", prose(text)) for text in counter]
         if diagnosis.verdict == "established" and not counter:
             rows.append(("this answer", "nothing found"))
         rows += [("ruled out", self._entry(item.entry, item.against)) for item in words.ruled_out(diagnosis)]
@@ -225,7 +225,7 @@ class Sections:
         """Independent further findings."""
         items = []
         for other in self.diagnosis.others:
-            first = f", {_prose(words.who_was_first(other.initiating))}" if other.initiating else ""
+            first = f", {prose(words.who_was_first(other.initiating))}" if other.initiating else ""
             items.append(f"<li>{self._entry(other.entry)}{first}{_sure(other.verdict)}{self._cited(other.evidence)}</li>")
         return _section("others", "Also found, independent of this", f"<ul>{''.join(items)}</ul>") if items else ""
 
@@ -238,7 +238,7 @@ class Sections:
             places = self.places.named(group.evidence)
             rows.append(
                 f'<tr><th scope="row">{words.ranks_text(group.ranks) if group.ranks else "the job"}</th>'
-                f"<td>{_prose(group.what)}</td><td>{_prose(words.follows_from(group, mostly))}</td>"
+                f"<td>{prose(group.what)}</td><td>{prose(words.follows_from(group, mostly))}</td>"
                 f"<td>{_place(places[0]) if places else ''}</td></tr>"
             )
         body = f'<div class="scroll"><table class="quiet"><tbody>{"".join(rows)}</tbody></table></div>'
@@ -246,7 +246,7 @@ class Sections:
 
     def notes(self) -> str:
         """What was not read and why."""
-        items = "".join(f"<li>{_prose(text)}</li>" for text in self.diagnosis.notes)
+        items = "".join(f"<li>{prose(text)}</li>" for text in self.diagnosis.notes)
         return _section("notes", "Notes: what was not read", f'<ul class="quiet">{items}</ul>') if items else ""
 
     def footer(self, *, here: bool = True) -> str:
@@ -259,7 +259,7 @@ class Sections:
 
     def _entry(self, entry: str, texts: Sequence[str] = ()) -> str:
         title = f"{_line(self.titles[entry])} " if entry in self.titles else ""
-        said = f": {_prose(' '.join(texts))}" if texts else ""
+        said = f": {prose(' '.join(texts))}" if texts else ""
         return f"{title}{self._id(entry)}{said}"
 
     def _id(self, entry: str) -> str:
@@ -268,8 +268,8 @@ class Sections:
         return f'<a href="{escape(address)}">{named}</a>' if address else named
 
     def _candidate(self, item: Alternative) -> str:
-        said = [f"<li>for: {_prose(text)}</li>" for text in item.for_]
-        said += [f"<li>against: {_prose(text)}</li>" for text in item.against]
+        said = [f"<li>for: {prose(text)}</li>" for text in item.for_]
+        said += [f"<li>against: {prose(text)}</li>" for text in item.against]
         return f"<h3>{self._entry(item.entry)}</h3>{f'<ul>{chr(10).join(said)}</ul>' if said else ''}"
 
     def _cited(self, keys: Iterable[str]) -> str:
@@ -294,7 +294,7 @@ def _fix(fix: Fix) -> str:
     pattern = (
         '<p class="quiet">The pattern; adapt the names to your file:</p>' if fix.kind == "edit" and not fix.applies else ""
     )
-    risk = f'<p class="quiet">Risk: {_prose(fix.risk)}</p>' if fix.risk else ""
+    risk = f'<p class="quiet">Risk: {prose(fix.risk)}</p>' if fix.risk else ""
     return f"{pattern}{_change(fix)}{risk}"
 
 
@@ -309,7 +309,8 @@ def _change(fix: Fix) -> str:
     return f'<pre class="diff"><code>{"".join(spans)}</code></pre>'
 
 
-def _prose(text: str) -> str:
+def prose(text: str) -> str:
+    """A sentence on one line, escaped, its code spans as code."""
     return _CODE_SPAN.sub(r"<code>\1</code>", _line(text))
 
 

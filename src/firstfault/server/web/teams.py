@@ -1,0 +1,114 @@
+"""Teams: who is in one, who may come in, and how it ends."""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+from litestar import get, post
+
+from firstfault.server.accounts import groups
+from firstfault.server.accounts.people import INVITATION_LASTS
+from firstfault.server.accounts.principal import requires_account
+from firstfault.server.inject import GivenPrincipal, GivenServices
+from firstfault.server.records import Principal
+from firstfault.server.services import Services
+from firstfault.server.web.frame import Form, Page, field, go, page
+from firstfault.server.work import RefusedError
+
+
+@post("/teams", include_in_schema=False, sync_to_thread=True)
+def make(data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
+    """A new team, owned by who asks."""
+    name = field(data, "name")
+    if not name:
+        raise RefusedError("a team has a name", where="name")
+    made = groups.create_team(services.store, principal, name[:200])
+    return go(services, f"/teams/{made.id}")
+
+
+@get("/teams/{team_id:str}", include_in_schema=False, sync_to_thread=True)
+def show(team_id: str, services: GivenServices, principal: GivenPrincipal) -> Page:
+    """Who is in the team, and for its owners, who was invited."""
+    return _team_page(team_id, services, principal)
+
+
+@post("/teams/{team_id:str}/invite", include_in_schema=False, status_code=200, sync_to_thread=True)
+def invite(team_id: str, data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
+    """An invitation; its link is on this page and nowhere else."""
+    _, secret = groups.invite(services.store, principal, team_id, field(data, "email") or None)
+    return _team_page(team_id, services, principal, secret=secret)
+
+
+@post("/teams/{team_id:str}/revoke", include_in_schema=False, sync_to_thread=True)
+def revoke(team_id: str, data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
+    """An invitation is taken back."""
+    _, role = _membership(team_id, services, principal)
+    if role == "owner":
+        services.store.invitations.revoke(field(data, "invitation"), team_id)
+    return go(services, f"/teams/{team_id}")
+
+
+@post("/teams/{team_id:str}/role", include_in_schema=False, sync_to_thread=True)
+def set_role(team_id: str, data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
+    """A member becomes an owner, or the other way round."""
+    role = cast(Literal["member", "owner"], "owner" if field(data, "role") == "owner" else "member")
+    groups.set_role(services.store, principal, team_id, field(data, "account"), role)
+    return go(services, f"/teams/{team_id}")
+
+
+@post("/teams/{team_id:str}/remove", include_in_schema=False, sync_to_thread=True)
+def remove(team_id: str, data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
+    """Somebody leaves the team."""
+    gone = field(data, "account")
+    groups.remove_member(services.store, principal, team_id, gone)
+    return go(services, "/account" if gone == principal.account_id else f"/teams/{team_id}")
+
+
+@post("/teams/{team_id:str}/delete", include_in_schema=False, sync_to_thread=True)
+def delete(team_id: str, services: GivenServices, principal: GivenPrincipal) -> Page:
+    """The team and its history are gone."""
+    groups.delete_team(services.store, principal, team_id)
+    return go(services, "/account")
+
+
+@get("/join", include_in_schema=False, sync_to_thread=True)
+def join_page(services: GivenServices, principal: GivenPrincipal, invitation: str = "") -> Page:
+    """What an invitation is for; who has no account yet is led to a form for one."""
+    found = services.store.invitations.find(invitation) if invitation else None
+    team = found is not None and found.team_id is not None
+    return page("join.html", services, principal, invitation=invitation, works=found is not None, team=team)
+
+
+@post("/join", include_in_schema=False, sync_to_thread=True)
+def join(data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
+    """The account comes into the team."""
+    team_id = groups.join(services.store, principal, field(data, "invitation"))
+    return go(services, f"/teams/{team_id}")
+
+
+def _membership(team_id: str, services: Services, principal: Principal) -> tuple[str, str]:
+    """The team's name and the role of who asks; as if there were no such team for who is not in it."""
+    account_id = requires_account(principal)
+    groups.members(services.store, principal, team_id)
+    mine = services.store.teams.of_account(account_id)
+    return next((team.name, role) for team, role in mine if team.id == team_id)
+
+
+def _team_page(team_id: str, services: Services, principal: Principal, *, secret: str = "") -> Page:
+    name, role = _membership(team_id, services, principal)
+    base = services.settings.base_url.removesuffix(services.settings.path)
+    return page(
+        "team.html",
+        services,
+        principal,
+        team_id=team_id,
+        name=name,
+        role=role,
+        members=groups.members(services.store, principal, team_id),
+        invitations=services.store.invitations.list(team_id) if role == "owner" else [],
+        link=f"{base}{services.url('/join')}?invitation={secret}" if secret else "",
+        lasts=INVITATION_LASTS.days,
+    )
+
+
+handlers = [make, show, invite, revoke, set_role, remove, delete, join_page, join]

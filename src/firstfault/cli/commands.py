@@ -12,6 +12,7 @@ COMMANDS = {
     "compare": "Say what differs between two commands or runs, and what of it explains the failure.",
     "forecast": "Say where the memory of a training step goes, and whether it fits.",
     "serve": "Serve the console: paste a log in a browser, keep the history.",
+    "admin": "Look after a console: accounts, invitations, expiry, export.",
     "demo": "Diagnose one of the bundled failed runs.",
     "encyclopedia": "Check, extend and compile the encyclopedia.",
     "case": "Make a labelled case of what was diagnosed wrongly, with secrets and names masked.",

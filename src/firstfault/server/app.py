@@ -21,6 +21,7 @@ from firstfault.server.encyclopedia import Finder
 from firstfault.server.errors import Problem
 from firstfault.server.headers import add_security_headers
 from firstfault.server.inject import GivenServices
+from firstfault.server.keeper import Keeper
 from firstfault.server.origin import refuse_other_sites
 from firstfault.server.otlp import api as otlp
 from firstfault.server.otlp.logs import Logs
@@ -45,12 +46,14 @@ def create_app(settings: Settings) -> Litestar:
         store = open_store(settings.database_url)
         work = open_work(settings, pack)
         logs = Logs(pack, store, work)
+        keeper = Keeper(store, settings)
         app.state.services = Services(
             settings=settings, pack=pack, store=store, work=work, logs=logs, finder=Finder(pack), rates=Rates()
         )
         try:
             yield
         finally:
+            keeper.close()
             logs.close()
             work.close()
             store.close()

@@ -7,7 +7,7 @@ from datetime import timedelta
 from litestar.exceptions import NotFoundException, PermissionDeniedException
 
 from firstfault.server.accounts.people import INVITATION_LASTS, note
-from firstfault.server.accounts.principal import requires_account
+from firstfault.server.accounts.principal import requires_account, requires_session
 from firstfault.server.records import Invitation, Membership, Owner, Principal, Role, Team
 from firstfault.server.store.accounts import plain_email
 from firstfault.server.store.store import Store
@@ -15,7 +15,7 @@ from firstfault.server.store.store import Store
 
 def create_team(store: Store, principal: Principal, name: str) -> Team:
     """A new team, owned by who asks. ValueError for an empty name."""
-    account_id = _may_manage(principal)
+    account_id = requires_session(principal)
     if not name.strip():
         raise ValueError("a team has a name")
     made = store.teams.create(name.strip(), account_id)
@@ -41,7 +41,7 @@ def invite(
 
 def join(store: Store, principal: Principal, secret: str) -> str:
     """Take up an invitation with the account that one has; the team's id. NotFoundException if it does not work (any more)."""
-    account_id = _may_manage(principal)
+    account_id = requires_session(principal)
     found = store.invitations.find(secret)
     account = store.accounts.get(account_id)
     mine = found is not None and account is not None and found.email in (None, account.email)
@@ -62,7 +62,7 @@ def set_role(store: Store, principal: Principal, team_id: str, account_id: str, 
 
 def remove_member(store: Store, principal: Principal, team_id: str, account_id: str) -> None:
     """Take somebody out of a team, or leave it: owners remove others, everybody himself. LastOwnerError for the last one."""
-    actor = _may_manage(principal)
+    actor = requires_session(principal)
     if _role(store, actor, team_id) != "owner" and actor != account_id:
         raise PermissionDeniedException("only an owner of the team may do that")
     if not store.teams.remove(team_id, account_id):
@@ -79,16 +79,8 @@ def delete_team(store: Store, principal: Principal, team_id: str) -> int:
     return count
 
 
-def _may_manage(principal: Principal) -> str:
-    account_id = requires_account(principal)
-    if principal.session_id is None:
-        # A token lies in files of machines: it must not open other histories to whoever finds it.
-        raise PermissionDeniedException("teams are managed by who is signed in, not with a token")
-    return account_id
-
-
 def _owner_of(store: Store, principal: Principal, team_id: str) -> str:
-    account_id = _may_manage(principal)
+    account_id = requires_session(principal)
     if _role(store, account_id, team_id) != "owner":
         raise PermissionDeniedException("only an owner of the team may do that")
     return account_id

@@ -25,17 +25,11 @@ def write_export(store: Store, owners: Sequence[Owner], file: IO[bytes]) -> int:
 def erase_history(store: Store, owner: Owner) -> int:
     """Delete all records of an owner, who stays; how many there were."""
     count = store.retention.erase(owner)
-    note(
-        store,
-        f"{owner.kind} {owner.id}" if owner.kind != "account" else owner.id,
-        "erase history",
-        owner.id,
-        f"{count} records",
-    )
+    note(store, owner.id, "erase history", owner.id, f"{count} records")
     return count
 
 
-def erase_account(store: Store, account_id: str) -> int:
+def erase_account(store: Store, account_id: str, *, actor: str | None = None) -> int:
     """Delete an account and everything of it; how many records there were.
 
     A team that nobody else is in goes with it. One that others are in stays: it is theirs, and another becomes its owner if
@@ -53,5 +47,5 @@ def erase_account(store: Store, account_id: str) -> int:
         store.teams.remove(team.id, account_id)
     count += store.retention.erase(Owner("account", account_id))
     store.accounts.delete(account_id)
-    note(store, account_id, "erase account", account_id, f"{count} records")
+    note(store, actor or account_id, "erase account", account_id, f"{count} records")
     return count

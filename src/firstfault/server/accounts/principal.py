@@ -100,6 +100,14 @@ def requires_account(principal: Principal) -> str:
     return principal.account_id
 
 
+def requires_session(principal: Principal) -> str:
+    """The account's id; PermissionDeniedException for a token: it lies in files of machines, and must not open all that."""
+    account_id = requires_account(principal)
+    if principal.session_id is None:
+        raise PermissionDeniedException("this is for who is signed in, not for a token")
+    return account_id
+
+
 def requires_admin(principal: Principal) -> str:
     """The account's id; PermissionDeniedException for who does not run the console, or comes with a token."""
     account_id = requires_account(principal)

@@ -142,6 +142,11 @@ class Tokens:
         with self._access.write() as connection:
             return connection.execute(delete(tokens).where(*wanted)).rowcount
 
+    def revoke_made_by(self, account_id: str) -> int:
+        """End all that an account made, its own and those of its teams; how many there were."""
+        with self._access.write() as connection:
+            return connection.execute(delete(tokens).where(tokens.c.account_id == account_id)).rowcount
+
 
 class Invitations:
     """Ways to sign up, or into a team, that work once."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
+from alembic.migration import MigrationContext
 from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
@@ -26,5 +27,14 @@ def upgrade(engine: Engine, revision: str = "head") -> None:
     """Bring the database to a revision. UsageError if it cannot be opened."""
     try:
         command.upgrade(config(engine), revision)
+    except OperationalError as error:
+        raise UsageError(f"cannot be opened: {error.orig}", where="database", hint="see --database") from error
+
+
+def present_revision(engine: Engine) -> str | None:
+    """The revision that the database is at; None for an empty one. UsageError if it cannot be opened."""
+    try:
+        with engine.connect() as connection:
+            return MigrationContext.configure(connection).get_current_revision()
     except OperationalError as error:
         raise UsageError(f"cannot be opened: {error.orig}", where="database", hint="see --database") from error

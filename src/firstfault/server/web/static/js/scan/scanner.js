@@ -1,4 +1,4 @@
-import { Automaton } from "./automaton.js";
+import { LiteralFinder } from "./finder.js";
 import { HitStore } from "./hits.js";
 import { CELL_BYTES, LOOK_AHEAD, RECENT } from "./limits.js";
 import { matchStarts, matchText } from "./signal.js";
@@ -17,7 +17,8 @@ export class Scanner {
       groups.get(signal.literal).push(signal);
     }
     const encoder = new TextEncoder();
-    this.automaton = new Automaton([...groups.keys()].map((literal) => encoder.encode(literal)));
+    this.literals = [...groups.keys()].map((literal) => encoder.encode(literal));
+    this.finder = new LiteralFinder(this.literals);
     /** For each literal its signals, and what a line must end with so that its surroundings are kept (undefined: nothing). */
     this.signals = [...groups.values()];
     this.endings = [...groups.keys()].map((literal) => pack.triggers[literal]);
@@ -26,14 +27,17 @@ export class Scanner {
 
 /** One scan of one stream: `take` each chunk, then `finish`. */
 export class Scan {
-  constructor(scanner) {
+  /** @param {Uint8Array} sample some of a large text: what is common in it is not what is searched for */
+  constructor(scanner, sample = new Uint8Array(0)) {
     this.scanner = scanner;
+    this.finder = sample.length ? new LiteralFinder(scanner.literals, sample) : scanner.finder;
     this.stream = new Stream();
     this.windows = new WindowKeeper(this.stream);
     this.hits = new HitStore();
     this.searched = 0;
-    this.state = scanner.automaton.root;
     this.cell = [];
+    /** Places at which a literal may stand of which not all bytes have come yet. */
+    this.unfinished = [];
     this.waiting = [];
     this.judged = new Map();
   }
@@ -53,6 +57,7 @@ export class Scan {
   finish() {
     const { stream } = this;
     stream.finished = true;
+    this.search();
     this.endCell();
     this.read(stream.end);
     this.windows.collect();
@@ -66,17 +71,29 @@ export class Scan {
     };
   }
 
+  /** Notes what ends in the bytes that came; of a literal that ends later the place is looked at again. */
   search() {
-    const { buffer, base, end } = this.stream;
-    const { automaton } = this.scanner;
-    this.state = automaton.search(buffer, this.searched - base, end - base, this.state, (at, numbers) => {
-      for (const number of numbers) this.cell.push({ end: base + at, number, recent: true });
-    });
-    this.searched = end;
+    const { stream } = this;
+    const { buffer, words, base, end, finished } = stream;
+    const { finder } = this;
+    const consider = (begin, number) => {
+      const stop = begin + finder.literals[number].length;
+      if (begin < 0) return;
+      if (stop > end - base) {
+        if (!finished) this.unfinished.push({ begin: base + begin, number });
+      } else if (finder.isAt(buffer, begin, number)) {
+        this.cell.push({ end: base + stop, number, recent: true });
+      }
+    };
+    for (const { begin, number } of this.unfinished.splice(0)) consider(begin - base, number);
+    const last = finished ? (end - base + 3) & ~3 : (end - base) & ~3;
+    finder.search(buffer, words, this.searched - base, last, consider);
+    this.searched = base + last;
   }
 
   /** What the cell held waits to be read; of a literal that stands in it very often only the last occurrences count. */
   endCell() {
+    this.cell.sort((a, b) => a.end - b.end || a.number - b.number);
     if (this.cell.length > RECENT) {
       const counts = new Map();
       for (let at = this.cell.length - 1; at >= 0; at--) {

@@ -5,6 +5,9 @@ import { isText } from "./excerpt.js";
 import { Scan } from "./scanner.js";
 
 const HEAD_BYTES = 64 << 10;
+const SAMPLED_FROM_BYTES = 4 << 20;
+const SAMPLES = 8;
+const SAMPLE_BYTES = 16 << 10;
 const MAX_UNPACKED_BYTES = 64 * 2 ** 30;
 const RATIO_COUNTS_FROM_BYTES = 64 << 20;
 const MAX_RATIO = 1000;
@@ -17,6 +20,7 @@ export async function scanFile(file, scanner, progress = () => {}, isStopped = (
   const magic = new Uint8Array(await file.slice(0, 4).arrayBuffer());
   let scan = null;
   let text = null;
+  const sample = await sampleOf(file);
   const pending = [];
   let headBytes = 0;
   const begin = () => {
@@ -26,7 +30,7 @@ export async function scanFile(file, scanner, progress = () => {}, isStopped = (
     const first = decoder ? decoder.decode(head) : head;
     if (!first.length && !head.length) return;
     if (!isText(first.subarray(0, HEAD_BYTES))) throw new LeftOut("is no text: it stays on this machine");
-    scan = new Scan(scanner);
+    scan = new Scan(scanner, sample);
     scan.take(first);
   };
   const give = (chunk) => {
@@ -49,6 +53,14 @@ export async function scanFile(file, scanner, progress = () => {}, isStopped = (
     if (scan && error instanceof Damaged) return scan.finish();
     return { why: `cannot be read: ${error.message}` };
   }
+}
+
+/** A few stretches of a large file. */
+async function sampleOf(file) {
+  if (file.size < SAMPLED_FROM_BYTES) return new Uint8Array(0);
+  const starts = Array.from({ length: SAMPLES }, (_, number) => Math.floor((file.size / SAMPLES) * number));
+  const parts = await Promise.all(starts.map((start) => file.slice(start, start + SAMPLE_BYTES).arrayBuffer()));
+  return joined(parts.map((part) => new Uint8Array(part)));
 }
 
 class LeftOut extends Error {}

@@ -18,6 +18,7 @@ _FAMILIES = {
     "t5": "AutoModelForSeq2SeqLM",
     **dict.fromkeys(("bert", "roberta", "xlm-roberta", "distilbert", "deberta-v2"), "AutoModelForSequenceClassification"),
 }
+_OTHERS = ("AutoModelForMaskedLM", "AutoModelForSeq2SeqLM", "AutoModelForImageClassification")
 
 
 def build(plan: dict[str, Any], device: str, notes: list[str]) -> Any:
@@ -32,7 +33,7 @@ def build(plan: dict[str, Any], device: str, notes: list[str]) -> Any:
     config.use_cache = False
     if getattr(config, "is_encoder_decoder", False) and getattr(config, "decoder_start_token_id", None) is None:
         config.decoder_start_token_id = 0
-    maker = _maker(plan.get("head"), family, told.get("architectures") or [])
+    maker = _maker(plan.get("head"), config, told.get("architectures") or [])
     dtype = getattr(torch, plan["weights"])
     attention = "eager" if plan["attention"] == "eager" else "sdpa"
     with torch.device(device):
@@ -41,7 +42,7 @@ def build(plan: dict[str, Any], device: str, notes: list[str]) -> Any:
         except (ValueError, ImportError) as error:
             if attention == "eager":
                 raise
-            notes.append(f"attention is eager: {str(error).splitlines()[0][:200]}")
+            notes.append(f"attention is eager: {str(error).splitlines()[0].partition('. ')[0][:200]}")
             model = _made(maker, config, "eager")
     # Buffers such as rotary frequencies stay as they are made.
     for one in model.parameters():
@@ -52,13 +53,17 @@ def build(plan: dict[str, Any], device: str, notes: list[str]) -> Any:
     return model
 
 
-def _maker(head: Any, family: str, architectures: list[str]) -> Any:
+def _maker(head: Any, config: Any, architectures: list[str]) -> Any:
+    """The class that is named, else the usual one of the family, else the first kind that the family has."""
     if head:
         return getattr(transformers, _KINDS[head])
     own = getattr(transformers, architectures[0], None) if architectures else None
     if own is not None and hasattr(own, "_from_config"):
         return own
-    return getattr(transformers, _FAMILIES.get(family, "AutoModelForCausalLM"))
+    if config.model_type in _FAMILIES:
+        return getattr(transformers, _FAMILIES[config.model_type])
+    makers = [getattr(transformers, name) for name in ("AutoModelForCausalLM", *_OTHERS)]
+    return next((one for one in makers if type(config) in one._model_mapping), makers[0])
 
 
 def _made(maker: Any, config: Any, attention: str) -> Any:

@@ -16,7 +16,7 @@ from firstfault.server.accounts.principal import address_key, requires, requires
 from firstfault.server.api.diagnoses import OfState
 from firstfault.server.api.views import EntryView, Failures, Me, NewToken, StateChange, TokenWish
 from firstfault.server.inject import GivenPrincipal, GivenServices
-from firstfault.server.records import ApiToken, Failure, Owner
+from firstfault.server.records import ApiToken, Failure, Owner, Principal
 from firstfault.server.services import Services
 from firstfault.server.work import RefusedError
 
@@ -94,21 +94,31 @@ def tokens(services: GivenServices, principal: GivenPrincipal) -> list[ApiToken]
 @post("/tokens", summary="Make a token", status_code=201, sync_to_thread=True)
 def make_token(data: JSONBody[TokenWish], services: GivenServices, principal: GivenPrincipal) -> NewToken:
     """Its secret is in the answer, and nowhere else. A token cannot have scopes that its maker lacks."""
-    account_id = requires_account(principal)
-    requires("manage", principal)
-    if not data.scopes or not set(data.scopes) <= principal.scopes:
-        raise PermissionDeniedException("a token has some of your own scopes")
-    owner = Owner("team", data.team_id) if data.team_id is not None else Owner("account", account_id)
-    if owner not in principal.owners:
-        raise NotFoundException("you are in no such team")
-    token, secret = services.store.tokens.create(owner, account_id, data.name, data.scopes, data.expires_at)
-    note(services.store, account_id, "make token", token.id, " ".join(data.scopes))
-    return NewToken(token=token, secret=secret)
+    return issue_token(data, services, principal)
 
 
 @delete("/tokens/{token_id:str}", summary="End a token", sync_to_thread=True)
 def end_token(token_id: FromPath[str], services: GivenServices, principal: GivenPrincipal) -> None:
     """It works no longer from now on."""
+    revoke_token(token_id, services, principal)
+
+
+def issue_token(wish: TokenWish, services: Services, principal: Principal) -> NewToken:
+    """A token with its secret. NotFoundException for a team of others, PermissionDeniedException for scopes one lacks."""
+    account_id = requires_account(principal)
+    requires("manage", principal)
+    if not wish.scopes or not set(wish.scopes) <= principal.scopes:
+        raise PermissionDeniedException("a token has some of your own scopes")
+    owner = Owner("team", wish.team_id) if wish.team_id is not None else Owner("account", account_id)
+    if owner not in principal.owners:
+        raise NotFoundException("you are in no such team")
+    token, secret = services.store.tokens.create(owner, account_id, wish.name, wish.scopes, wish.expires_at)
+    note(services.store, account_id, "make token", token.id, " ".join(wish.scopes))
+    return NewToken(token=token, secret=secret)
+
+
+def revoke_token(token_id: str, services: Services, principal: Principal) -> None:
+    """End a token of the account or of one of its teams. NotFoundException if there is none."""
     account_id = requires_account(principal)
     requires("manage", principal)
     if not any(services.store.tokens.revoke(owner, token_id) for owner in principal.owners):

@@ -12,16 +12,15 @@ from firstfault.server.accounts.leaving import erase_account
 from firstfault.server.accounts.passwords import SHORTEST, is_password
 from firstfault.server.accounts.people import SignInError, SignUpError, change_password, sign_in, sign_out, sign_up
 from firstfault.server.accounts.principal import address_key, cookie, requires_account, session_cookie
-from firstfault.server.api.rest import end_token as _end_token
-from firstfault.server.api.rest import make_token as _make_token
+from firstfault.server.api.rest import issue_token, revoke_token
 from firstfault.server.api.views import TokenWish
 from firstfault.server.inject import GivenPrincipal, GivenServices
-from firstfault.server.records import Principal
+from firstfault.server.records import Principal, Scope
 from firstfault.server.services import Services
 from firstfault.server.store.accounts import TakenError
 from firstfault.server.web.frame import Form, Page, field, go, page, ticked
 
-SCOPES = {
+SCOPES: dict[Scope, str] = {
     "diagnose": "submit evidence",
     "read": "read the history",
     "logs": "send log records (OTLP)",
@@ -113,18 +112,19 @@ def end_session(data: Form, services: GivenServices, principal: GivenPrincipal) 
 def make_token(data: Form, request: _AnyRequest, services: GivenServices, principal: GivenPrincipal) -> Page:
     """A token; its secret is on this page and nowhere else."""
     requires_account(principal)
-    scopes = tuple(scope for scope in SCOPES if scope in ticked(data, "scope"))
+    wanted = ticked(data, "scope")
+    scopes = tuple(scope for scope in SCOPES if scope in wanted)
     if not scopes:
         return _account_page(request, services, principal, status_code=422, error="a token may do at least one thing")
-    wish = TokenWish(name=field(data, "name") or "token", scopes=scopes, team_id=field(data, "team") or None)  # type: ignore[arg-type]
-    made = _make_token.fn(wish, services, principal)
+    wish = TokenWish(name=field(data, "name") or "token", scopes=scopes, team_id=field(data, "team") or None)
+    made = issue_token(wish, services, principal)
     return _account_page(request, services, principal, secret=made.secret)
 
 
 @post("/account/tokens/{token_id:str}/end", include_in_schema=False, sync_to_thread=True)
 def end_token(token_id: str, services: GivenServices, principal: GivenPrincipal) -> Page:
     """The token works no longer."""
-    _end_token.fn(token_id, services, principal)
+    revoke_token(token_id, services, principal)
     return go(services, "/account")
 
 

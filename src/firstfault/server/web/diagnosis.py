@@ -23,7 +23,7 @@ from firstfault.server.api.body import read_body
 from firstfault.server.api.diagnoses import continuation
 from firstfault.server.api.views import Answers
 from firstfault.server.inject import GivenPrincipal, GivenServices
-from firstfault.server.records import Failure, Principal, StoredDiagnosis
+from firstfault.server.records import Failure, Principal, StoredDiagnosis, Visibility
 from firstfault.server.services import Services
 from firstfault.server.submit import Submission, submit
 from firstfault.server.web.frame import Form, Page, field, go, page
@@ -65,7 +65,7 @@ def answer(
 def share(diagnosis_id: str, data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
     """Whoever has the link sees it, or only the owner."""
     requires("manage", principal)
-    seen_by = "link" if field(data, "visibility") == "link" else "owner"
+    seen_by: Visibility = "link" if field(data, "visibility") == "link" else "owner"
     if not services.store.diagnoses.set_visibility(diagnosis_id, principal, seen_by):
         raise NotFoundException("you have no such answer")
     return go(services, f"/d/{diagnosis_id}#share")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, cast
-
 from litestar import get, post
 
 from firstfault.server.accounts import groups
 from firstfault.server.accounts.people import INVITATION_LASTS
 from firstfault.server.accounts.principal import requires_account
 from firstfault.server.inject import GivenPrincipal, GivenServices
-from firstfault.server.records import Principal
+from firstfault.server.records import Principal, Role
 from firstfault.server.services import Services
 from firstfault.server.web.frame import Form, Page, field, go, page
 from firstfault.server.work import RefusedError
@@ -51,7 +49,7 @@ def revoke(team_id: str, data: Form, services: GivenServices, principal: GivenPr
 @post("/teams/{team_id:str}/role", include_in_schema=False, sync_to_thread=True)
 def set_role(team_id: str, data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
     """A member becomes an owner, or the other way round."""
-    role = cast(Literal["member", "owner"], "owner" if field(data, "role") == "owner" else "member")
+    role: Role = "owner" if field(data, "role") == "owner" else "member"
     groups.set_role(services.store, principal, team_id, field(data, "account"), role)
     return go(services, f"/teams/{team_id}")
 

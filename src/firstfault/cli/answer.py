@@ -41,16 +41,31 @@ def show(
         print("Paste the log, then press Ctrl-D.", file=sys.stderr)
     bundle = gather(inputs, pack, stdin=sys.stdin.buffer if "-" in inputs else None)
     diagnosis = investigate(bundle, pack, facts)
-    if patch:
-        _write_patch(diagnosis, output)
-    else:
-        write(_rendered(diagnosis, pack, form, _quoted(named), screen), output)
-        if output:
-            print(f"written: {output}", file=sys.stderr)
+    present(diagnosis, pack, named=named, form=form, output=output, patch=patch, screen=screen)
     return exit_code(diagnosis)
 
 
-def _rendered(diagnosis: Diagnosis, pack: Pack, form: str, inputs: str, screen: Screen) -> str | bytes:
+def present(
+    diagnosis: Diagnosis,
+    pack: Pack,
+    *,
+    named: Sequence[str],
+    form: str,
+    output: Path | None,
+    patch: bool,
+    screen: Screen,
+    here: bool = True,
+) -> None:
+    """Writes an answer in the form asked for; `here` is false if the evidence was sent to a console."""
+    if patch:
+        _write_patch(diagnosis, output)
+        return
+    write(_rendered(diagnosis, pack, form, _quoted(named), screen, here), output)
+    if output:
+        print(f"written: {output}", file=sys.stderr)
+
+
+def _rendered(diagnosis: Diagnosis, pack: Pack, form: str, inputs: str, screen: Screen, here: bool) -> str | bytes:
     if form == "json":
         from firstfault.render.json import to_json
 
@@ -59,11 +74,11 @@ def _rendered(diagnosis: Diagnosis, pack: Pack, form: str, inputs: str, screen: 
     if form == "markdown":
         from firstfault.render.markdown import to_markdown
 
-        return to_markdown(diagnosis, titles=titles, inputs=inputs)
+        return to_markdown(diagnosis, titles=titles, inputs=inputs, here=here)
     if form == "html":
         from firstfault.render.html import to_html
 
-        return to_html(diagnosis, titles=titles, inputs=inputs)
+        return to_html(diagnosis, titles=titles, inputs=inputs, here=here)
     from firstfault.render.terminal import render_diagnosis
 
     return render_diagnosis(
@@ -74,6 +89,7 @@ def _rendered(diagnosis: Diagnosis, pack: Pack, form: str, inputs: str, screen: 
         links=screen.links,
         titles=titles,
         inputs=inputs,
+        here=here,
     )
 
 

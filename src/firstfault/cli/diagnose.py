@@ -24,6 +24,8 @@ _BY_SUFFIX = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".htm
 @click.option("--fact", "facts", multiple=True, metavar="NAME=VALUE", help="A fact it asked for; repeatable.")
 @click.option("--answer", "answers", multiple=True, metavar="FILE", help="A further file that answers it; repeatable.")
 @click.option("--patch", is_flag=True, help="Print the fixes of your files as one patch for `git apply`.")
+@click.option("--server", metavar="URL", help="Let a console answer: only the redacted evidence is sent to it.")
+@click.option("--show-capsule", is_flag=True, help="Print exactly what --server would send, and send nothing.")
 @click.option("--no-links", is_flag=True, help="No links to files in the terminal.")
 @look_options
 def diagnose(
@@ -33,6 +35,8 @@ def diagnose(
     facts: tuple[str, ...],
     answers: tuple[str, ...],
     patch: bool,
+    server: str | None,
+    show_capsule: bool,
     no_links: bool,
     width: int | None,
     color: Color,
@@ -47,6 +51,21 @@ def diagnose(
     screen = find_screen(width=width, color=color, ascii_only=ascii_only, links=not no_links, to_file=to_file)
     if form is None:
         form = _BY_SUFFIX.get(output.suffix.lower(), "terminal") if output else "terminal"
+    if server is not None or show_capsule:
+        from firstfault.cli.remote import show_remote, show_what_is_sent
+
+        if server is None or show_capsule:
+            return show_what_is_sent([*inputs, *answers], output)
+        return show_remote(
+            [*inputs, *answers],
+            server,
+            named=inputs,
+            facts=read_facts(facts),
+            form=form,
+            output=output,
+            patch=patch,
+            screen=screen,
+        )
     return show(
         [*inputs, *answers], named=inputs, facts=read_facts(facts), form=form, output=output, patch=patch, screen=screen
     )

@@ -31,10 +31,14 @@ def render_diagnosis(
     links: bool = False,
     titles: Mapping[str, str] | None = None,
     inputs: str = "INPUT...",
+    here: bool = True,
 ) -> str:
-    """The whole answer, no line beyond `width`. `titles` names entries by id; `inputs` is what the user typed, for commands."""
+    """The whole answer, no line beyond `width`. `titles` names entries by id; `inputs` is what the user typed, for commands.
+
+    `here` is false where the evidence was sent: the answer then does not say that nothing left the machine.
+    """
     look = Look(width=max(MIN_WIDTH, width), color=color, ascii=ascii, links=links)
-    report = _Report(diagnosis, Canvas(look), titles or {}, inputs)
+    report = _Report(diagnosis, Canvas(look), titles or {}, inputs, here=here)
     report.draw()
     return report.canvas.text()
 
@@ -42,12 +46,15 @@ def render_diagnosis(
 class _Report:
     """The sections of one answer, in the order in which they are read."""
 
-    def __init__(self, diagnosis: Diagnosis, canvas: Canvas, titles: Mapping[str, str], inputs: str) -> None:
+    def __init__(
+        self, diagnosis: Diagnosis, canvas: Canvas, titles: Mapping[str, str], inputs: str, *, here: bool = True
+    ) -> None:
         self.diagnosis = diagnosis
         self.canvas = canvas
         self.look = canvas.look
         self.titles = titles
         self.inputs = inputs
+        self.here = here
         self.places = words.Places(diagnosis.evidence)
         self.shown = words.in_reading_order(diagnosis)
         groups = words.collateral_groups(diagnosis.collateral, self.titles)
@@ -74,7 +81,7 @@ class _Report:
         self.next_commands()
 
     def read(self) -> None:
-        self._dotted(words.what_was_read(self.diagnosis), "dim")
+        self._dotted(words.what_was_read(self.diagnosis, here=self.here), "dim")
 
     def verdict(self) -> None:
         diagnosis, canvas = self.diagnosis, self.canvas

@@ -87,9 +87,9 @@ def show_as(
     diagnosis = msgspec.json.decode(found.diagnosis, type=Diagnosis)
     titles = {entry.id: entry.title for entry in services.pack.entries.values()}
     if name == "diagnosis.md":
-        return _file(to_markdown(diagnosis, titles=titles).encode(), "text/markdown; charset=utf-8", name)
+        return _file(to_markdown(diagnosis, titles=titles, here=False).encode(), "text/markdown; charset=utf-8", name)
     if name == "diagnosis.html":
-        return _file(to_html(diagnosis, titles=titles).encode(), "text/html; charset=utf-8", name)
+        return _file(to_html(diagnosis, titles=titles, here=False).encode(), "text/html; charset=utf-8", name)
     if name == "fix.patch":
         return _file(to_patch(diagnosis).encode(), "text/x-diff; charset=utf-8", name)
     raise NotFoundException("there is no such form of an answer")

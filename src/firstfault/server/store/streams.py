@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from firstfault.server.records import LogWrite, Owner, Principal, Run, RunEvent, StoredDiagnosis, StreamLine, StreamState
@@ -25,6 +25,14 @@ class Streams:
 
     def __init__(self, access: Access) -> None:
         self._access = access
+        # Made once: to build and compile a statement costs more than to run it.
+        more = runs.c.records + bindparam("more")
+        self._count = update(runs).where(runs.c.id == bindparam("of_run")).values(last_at=bindparam("heard_at"), records=more)
+        state = access.upsert(streams)
+        changed = {column.name: state.excluded[column.name] for column in streams.c if not column.primary_key}
+        self._set_state = state.on_conflict_do_update(index_elements=[streams.c.run_id, streams.c.name], set_=changed)
+        self._add_line = access.upsert(stream_lines).on_conflict_do_nothing()
+        self._add_name = access.upsert(run_names).on_conflict_do_nothing()
 
     def find_run(self, owner: Owner, name: str) -> tuple[Run, Sequence[StreamState], dict[bytes, str]]:
         """The run of that name, made if it is new, with its streams and its pseudonyms by digest."""
@@ -56,22 +64,14 @@ class Streams:
                 self._write(connection, write)
 
     def _write(self, connection: Connection, write: LogWrite) -> None:
-        counted = update(runs).where(runs.c.id == write.run_id).values(last_at=write.at, records=runs.c.records + write.records)
-        connection.execute(counted)
+        connection.execute(self._count, {"of_run": write.run_id, "heard_at": write.at, "more": write.records})
         if write.streams:
-            row = self._access.upsert(streams)
-            changed = {column.name: row.excluded[column.name] for column in streams.c if not column.primary_key}
-            connection.execute(
-                row.on_conflict_do_update(index_elements=[streams.c.run_id, streams.c.name], set_=changed),
-                [_plain(state) for state in write.streams],
-            )
+            connection.execute(self._set_state, [_plain(state) for state in write.streams])
         if write.lines:
-            connection.execute(
-                self._access.upsert(stream_lines).on_conflict_do_nothing(), [_plain(line) for line in write.lines]
-            )
+            connection.execute(self._add_line, [_plain(line) for line in write.lines])
         if write.names:
             names = [{"run_id": write.run_id, "digest": digest, "name": name} for digest, name in write.names.items()]
-            connection.execute(self._access.upsert(run_names).on_conflict_do_nothing(), names)
+            connection.execute(self._add_name, names)
 
     def runs(self, principal: Principal, limit: int = 100) -> Sequence[Run]:
         """The runs that the principal may see, the last heard of first."""

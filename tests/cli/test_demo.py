@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Engine
-from firstfault.cli import demo as demo_module
+from firstfault.trial import examples as demo_module
 
 Call = Callable[..., tuple[int, str, str]]
 INDEX = """\

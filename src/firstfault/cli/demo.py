@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -13,9 +12,7 @@ from firstfault.cli.commands import COMMANDS
 from firstfault.cli.look import look_options
 from firstfault.cli.screen import Color, find_screen, write
 from firstfault.errors import UsageError
-
-_PACKAGE = Path(__file__).resolve().parents[1]
-_PLACES = (_PACKAGE / "_examples", _PACKAGE.parents[1] / "examples")
+from firstfault.trial.examples import find_examples
 
 
 @click.command(short_help=COMMANDS["demo"])
@@ -49,17 +46,6 @@ def demo(name: str | None, list_all: bool, keep: Path | None, width: int | None,
     write(f"files: {folder / name}{'' if keep else ' (copy them: --keep DIR)'}\n")
     # What failed is the example, not the demonstration: a script that goes on after it must not stop here.
     return 0
-
-
-def find_examples() -> tuple[Path, dict[str, dict[str, Any]]]:
-    """The folder of the examples, and what its index says of each."""
-    import tomllib
-
-    for folder in _PLACES:
-        index = folder / "index.toml"
-        if index.is_file():
-            return folder, tomllib.loads(index.read_text(encoding="utf-8"))
-    raise UsageError("this installation has no examples", hint="Reinstall firstfault.")
 
 
 def _here() -> Path | None:

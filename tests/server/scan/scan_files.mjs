@@ -30,6 +30,6 @@ for (const list of JSON.parse(await readFile(listsFile, "utf-8"))) {
     }
     items.push(excerptOf(path, scan, list.length));
   }
-  const sent = encode(capsuleOf(items, [], pack.redaction));
+  const sent = encode(capsuleOf(items, [], pack.redaction).capsule);
   console.log(JSON.stringify({ events, capsule: Buffer.from(sent).toString("base64") }));
 }

@@ -58,3 +58,15 @@ def scan_pack(pack: Pack) -> ScanPack:
         }
     )
     return ScanPack(f"scan-pack-{hashlib.sha256(data).hexdigest()[:16]}.json", data)
+
+
+_served: dict[int, ScanPack] = {}
+
+
+def served_pack(pack: Pack) -> ScanPack:
+    """`scan_pack`, made once for the pack that a console serves."""
+    key = id(pack)
+    if key not in _served:
+        _served.clear()
+        _served[key] = scan_pack(pack)
+    return _served[key]

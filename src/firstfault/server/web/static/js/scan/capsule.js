@@ -20,28 +20,30 @@ export function excerptOf(path, scan, sources) {
 }
 
 /**
- * The capsule of excerpts; in place of an excerpt there may be `{ path, why }`, why nothing is kept of that source.
- * @param isLeftOut tells which lines are not to be sent, by the number of the source and the line
+ * The capsule of excerpts, and the same with the lines that are left out (`left`), for a person to choose from.
+ * In place of an excerpt there may be `{ path, why }`, why nothing is kept of that source. Lines that are left out are masked
+ * too, so that no pseudonym changes when a line is ticked or not.
+ * @param isLeftOut tells which lines are not to be sent, by the number of the item and the line
  */
 export function capsuleOf(items, notes, rules, isLeftOut = () => false) {
   const said = [...notes];
   const excerpts = [];
   let room = MAX_TEXT_BYTES;
-  items.forEach((item, source) => {
-    if (item.why) {
-      said.push(`${item.path}: ${item.why}`);
+  items.forEach((one, item) => {
+    if (one.why) {
+      said.push(`${one.path}: ${one.why}`);
       return;
     }
-    const one = withoutLines(item, (line) => isLeftOut(source, line));
     room -= one.stretches.flat().reduce((total, line) => total + encoder.encode(line.text).length, 0);
-    if (room < 0) said.push(`${item.path}: left out, a capsule holds ${MAX_TEXT_BYTES >> 20} MiB of text`);
-    else excerpts.push(one);
+    if (room < 0) said.push(`${one.path}: left out, a capsule holds ${MAX_TEXT_BYTES >> 20} MiB of text`);
+    else excerpts.push({ ...one, item });
   });
   const redactor = new Redactor(rules);
   redactor.learn(excerpts.flatMap((one) => one.stretches.flat()).map((line) => line.text));
-  const sources = excerpts.map((one) => redacted(one, redactor));
+  const all = excerpts.map((one) => redacted(one, redactor, isLeftOut));
   const masked = said.map((note) => redactor.mask(note));
-  return { schema: SCHEMA, sources, masked: redactor.manifest(), notes: masked };
+  const sources = all.map(withoutLeft).filter((one) => one.lines === 0 || one.stretches.length);
+  return { all, capsule: { schema: SCHEMA, sources, masked: redactor.manifest(), notes: masked } };
 }
 
 /** The bytes that are sent: what is shown is made of them. */
@@ -49,29 +51,35 @@ export function encode(capsule) {
   return encoder.encode(JSON.stringify(capsule));
 }
 
-function redacted(one, redactor) {
+function redacted(one, redactor, isLeftOut) {
   return {
+    item: one.item,
     path: redactor.maskPath(one.path),
     bytes: one.bytes,
     lines: one.lines,
     ended: one.ended,
     whole: one.whole,
     stretches: one.stretches.map((stretch) =>
-      stretch.map(({ number, offset, text }) => ({ number, offset, text: redactor.mask(text) })),
+      stretch.map(({ number, offset, text }) => {
+        const left = isLeftOut(one.item, offset);
+        return { number, offset, text: left ? redactor.maskUncounted(text) : redactor.mask(text), left };
+      }),
     ),
   };
 }
 
-/** The excerpt without some of its lines; it is no longer whole then. */
-function withoutLines(one, isLeftOut) {
-  const stretches = one.stretches.flatMap((stretch) => {
-    const runs = [[]];
-    for (const line of stretch) {
-      if (isLeftOut(line)) runs.push([]);
-      else runs.at(-1).push(line);
-    }
-    return runs.filter((run) => run.length);
-  });
-  const isSame = stretches.length === one.stretches.length && stretches.flat().length === one.stretches.flat().length;
-  return isSame ? one : { ...one, whole: false, stretches };
+/** A source as it is sent. It is no longer whole if a line is left out, and stretches end there. */
+function withoutLeft({ path, bytes, lines, ended, whole, stretches }) {
+  const kept = stretches.flatMap(runsOf);
+  const isSame = !stretches.flat().some((line) => line.left);
+  return { path, bytes, lines, ended, whole: whole && isSame, stretches: kept };
+}
+
+function runsOf(stretch) {
+  const runs = [[]];
+  for (const { number, offset, text, left } of stretch) {
+    if (left) runs.push([]);
+    else runs.at(-1).push({ number, offset, text });
+  }
+  return runs.filter((run) => run.length);
 }

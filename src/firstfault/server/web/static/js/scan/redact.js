@@ -45,6 +45,14 @@ export class Redactor {
     }
   }
 
+  /** The line with every found value replaced, not counted in the manifest. */
+  maskUncounted(line) {
+    const times = new Map(this.times);
+    const masked = this.mask(line);
+    this.times = times;
+    return masked;
+  }
+
   /** The line with every found value replaced; lines of a private key are replaced as a whole. */
   mask(line) {
     if (this.blockLines) return this.maskBlock(line);

@@ -37,7 +37,7 @@ Traceback (most recent call last):
     return self.gather(outputs, self.output_device)
   File "/opt/venv/lib/python3.11/site-packages/torch/nn/parallel/comm.py", line 262, in gather
     return torch._C._gather(tensors, dim, destination)
-torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32 GiB. GPU 0 has a total capacity of 23.64 GiB of which 1.10 GiB
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32 GiB. GPU 0 has a total capacity of 23.64 GiB.
 """
 
 

@@ -8,6 +8,7 @@ from firstfault.ingest.command import read_command
 from firstfault.launch.processes import plan_facts
 from firstfault.model.span import SourceSpan
 from launch_plans import ACCELERATE, facts, values, yaml
+from launch_requests import plan_of
 from reader_lines import context, lines
 
 
@@ -136,3 +137,34 @@ def test_the_last_command_before_the_event_counts() -> None:
 def test_a_count_that_is_no_number_plans_nothing(count: str) -> None:
     assert "launch.processes" not in values(f"torchrun --nproc_per_node {count} t.py")
     values(f"srun --gpus-per-node {count} python t.py")
+
+
+@pytest.mark.parametrize(
+    ("command", "count"),
+    [
+        ("torchrun --nproc_per_node auto t.py", 4),
+        ("torchrun --nnodes 2 --nproc-per-node=3 t.py", 4),
+        ("CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node gpu t.py", 4),
+        ("CUDA_VISIBLE_DEVICES=0,1 deepspeed t.py", 4),
+        ("CUDA_VISIBLE_DEVICES=0,1 deepspeed --num_gpus 3 t.py", 4),
+        ("deepspeed --exclude localhost:1 t.py", 4),
+        ("deepspeed --include localhost:0,3 t.py", 4),
+        ("python t.py", 2),
+        ("python t.py --use_cpu", 2),
+        ("RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 MASTER_ADDR=a MASTER_PORT=1 python t.py", 4),
+        ("python -m torch.distributed.run --nproc_per_node 2 t.py", 4),
+        ("python -m accelerate.commands.launch --cpu --num_processes 2 t.py", 4),
+        ("accelerate launch --cpu --num_processes 4 t.py", 4),
+    ],
+)
+def test_a_diagnosis_and_a_plan_say_the_same(command: str, count: int) -> None:
+    planned, found = plan_of(command, gpus=count), values(command, count=count)
+    assert found["launch.processes"] == planned.nproc_per_node
+    assert planned.rank0 is not None
+    assert found.get("trainer.n_gpu") in (planned.rank0.n_gpu, None)
+    assert "trainer.n_gpu" in found or planned.rank0.n_gpu is None
+
+
+def test_a_known_version_decides_what_accelerate_takes() -> None:
+    config = yaml("MULTI_GPU", "num_processes: 2", "ipex_config: {}", "downcast_bf16: 'no'")
+    assert values(f"{ACCELERATE} t.py", config=config)["launch.processes"] == 2

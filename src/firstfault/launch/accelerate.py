@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from firstfault.launch.accelerate_names import LATEST, SEVERAL_DEVICES
-from firstfault.launch.request import Machine, Request, Version
-from firstfault.launch.values import Given
+from firstfault.launch.accelerate_names import SEVERAL_DEVICES
 from firstfault.launch.view import Launch, Value, basename, number
 from firstfault.model.fact import Setting
 
 if TYPE_CHECKING:
-    from firstfault.launch.flag_table import Arguments
+    from firstfault.model.plan import Plan as WholePlan
 
 Source = Literal["explicit", "default", "none"]
 Path = Literal["simple", "elastic"]
@@ -26,11 +24,8 @@ _MODES = (
     ("multi_gpu", "MULTI_GPU"),
 )
 _MODE_FLAGS = ("multi_gpu", "tpu", "tpu_cluster", "use_deepspeed", "use_fsdp", "use_tp", "use_megatron_lm")
-_MANY = 8
 _ELASTIC = ("multi_gpu_launcher", "deepspeed_launcher")
 _ELASTIC_TYPES = SEVERAL_DEVICES | {"FSDP", "MEGATRON_LM", "DEEPSPEED"}
-# Tried in turn: the newest rules, then releases that took keys which newer ones refuse.
-_VERSIONS: tuple[Version, ...] = (LATEST, (1, 12), (1, 6), (0, 27))
 
 
 def type_name(setting: Setting) -> str:
@@ -98,16 +93,9 @@ def _files(settings: Sequence[Setting]) -> list[tuple[str, dict[str, Setting]]]:
     return [(str(shown.get(place, place[0])), found) for place, found in files.items()]
 
 
-def plan(launch: Launch, config: Config, gpus: int | None = None) -> Plan:
-    """The path of the launch and its processes, as far as flags and configuration decide them.
-
-    With the configuration at hand the rules of `accelerate launch` itself are asked, with `gpus` visible ones; without it only
-    what the flags say holds.
-    """
-    if launch.elided:
-        return Plan()
-    launcher = None if config.settings is None else _launcher(launch, config.settings, gpus)
-    if config.settings and launcher is None:
+def plan(launch: Launch, config: Config, planned: WholePlan | None) -> Plan:
+    """The path of the launch and its processes: of its plan, or without its configuration what the flags alone decide."""
+    if launch.elided or (config.settings and planned is None):
         return Plan()
     given = config.settings or {}
     processes = launch.options.get("--num_processes") or given.get("num_processes")
@@ -123,17 +111,17 @@ def plan(launch: Launch, config: Config, gpus: int | None = None) -> Plan:
     asked = None
     if count is not None and count >= 1 and machines_value is not None and processes is not None:
         asked = Value(count // machines_value.value, "num_processes", (processes,))
-    if launcher is None or machines_value is None or kind is None:
+    if planned is None or machines_value is None or kind is None:
         return _of_flags(launch, mode, kind, asked, machines_value)
     basis = tuple(setting for setting in (mode, processes, machines_setting) if setting is not None)
-    if launcher == "simple_launcher":
-        one = Value(1, "accelerate starts one process without LOCAL_RANK", basis) if machines == 1 else None
-        return Plan(path="simple", distributed_type=kind, processes=one, asked=asked, machines=machines_value)
-    if launcher not in _ELASTIC:
-        return Plan(distributed_type=kind, asked=asked, machines=machines_value)
     started = None
-    if asked is not None and (launcher != "deepspeed_launcher" or machines == 1):
-        started = Value(asked.value, "accelerate starts workers through torchelastic", basis)
+    if planned.starter == "python":
+        started = Value(1, "accelerate starts one process without LOCAL_RANK", basis) if machines == 1 else None
+        return Plan(path="simple", distributed_type=kind, processes=started, asked=asked, machines=machines_value)
+    if planned.launcher not in _ELASTIC:
+        return Plan(distributed_type=kind, asked=asked, machines=machines_value)
+    if asked is not None and planned.nproc_per_node is not None and (planned.starter == "torchelastic" or machines == 1):
+        started = Value(planned.nproc_per_node, "accelerate starts workers through torchelastic", basis)
     return Plan(path="elastic", distributed_type=kind, processes=started, asked=asked, machines=machines_value)
 
 
@@ -151,89 +139,6 @@ def _of_flags(launch: Launch, mode: Setting | None, kind: str | None, asked: Val
         basis = (mode,) if mode else ()
         started = Value(asked.value, "accelerate starts workers through torchelastic", (*basis, *asked.settings))
     return Plan(path="elastic", distributed_type=kind, processes=started, asked=asked, machines=machines)
-
-
-def _launcher(launch: Launch, settings: Mapping[str, Setting], gpus: int | None) -> str | None:
-    """The launcher that accelerate takes, by the newest rules that take the file; None where it stops or cannot be known."""
-    found = {_launcher_with(launch, settings, count) for count in ((1, _MANY) if gpus is None else (gpus,))}
-    return found.pop() if len(found) == 1 else None
-
-
-def _launcher_with(launch: Launch, settings: Mapping[str, Setting], gpus: int) -> str | None:
-    from firstfault.launch.accelerate_config import build
-    from firstfault.launch.accelerate_environment import elastic_environment, simple_environment
-    from firstfault.launch.accelerate_settle import settle_options
-    from firstfault.launch.accelerate_start import launcher_name
-
-    environment = {name: Given(one.value, "variable", name) for name, one in launch.environment.items() if name.isupper()}
-    environment.pop("CUDA_VISIBLE_DEVICES", None)
-    request = Request(words=("accelerate", "launch"), environment=environment, machine=Machine(gpus=gpus))
-    content = _content(settings)
-    for version in _VERSIONS:
-        arguments = _arguments(launch, version)
-        if arguments is None:
-            return None
-        try:
-            settled = settle_options(
-                arguments, request, version, lambda *_, version=version: build("", content, version, {}) if content else None
-            )
-            name = launcher_name(settled)
-            if name == "simple_launcher" and arguments.get("mpirun_hostfile") is not None:
-                return "mpirun"
-            if name == "simple_launcher":
-                simple_environment(arguments, request, version)
-            elif name == "multi_gpu_launcher":
-                elastic_environment(arguments, request, version)
-        except Exception as error:
-            # The launcher computes with whatever the user wrote, and so does this: what fails here fails there.
-            if "had unknown keys" in str(error):
-                continue
-            return None
-        return name
-    return None
-
-
-def _arguments(launch: Launch, version: Version) -> Arguments | None:
-    """The options of the command in the launcher's own table; None if it has one that the table has not."""
-    from firstfault.launch.accelerate_flags import options_of
-    from firstfault.launch.flag_table import Arguments
-
-    table = options_of(version)
-    by_spelling = {spelling: flag for flag in table for spelling in flag.names}
-    given = {flag.name: Given(False if flag.kind in ("on", "off") else flag.default, "default", "built in") for flag in table}
-    named: set[str] = set()
-    for key, setting in launch.options.items():
-        if not key.startswith("-"):
-            continue
-        flag = by_spelling.get(key)
-        if flag is None:
-            return None
-        value: object = number(setting) if flag.kind == "int" else str(setting.value)
-        if value is None:
-            return None
-        given[flag.name] = Given(flag.kind == "on" if flag.kind in ("on", "off") else value, "flag", key)
-        named.add(flag.name)
-    return Arguments(given, named)
-
-
-def _content(settings: Mapping[str, Setting]) -> dict[str, object]:
-    """The configuration as it was read: nested tables, and lists where the file has lists."""
-    content: dict[str, object] = {}
-    for key, setting in settings.items():
-        table, dot, inner = key.partition(".")
-        value: object = setting.value
-        shown = setting.text.partition(":")[2].strip()
-        if shown[:1] == "[":
-            value = str(value).split(",") if value else []
-        if key == "distributed_type":
-            value = type_name(setting)
-        if dot:
-            nested = content.setdefault(table, {})
-            if isinstance(nested, dict):
-                nested[inner] = value
-        elif not (key.endswith("_config") and value in (None, "")):
-            content[key] = value
-    return content
 
 
 def _mode(launch: Launch, config: Config) -> tuple[Setting | None, str | None]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import msgspec
 
-from firstfault.launch.accelerate_config import TooLarge
+from firstfault.launch.accelerate_config import Config, TooLarge, build
 from firstfault.launch.accelerate_effect import inherited_ranks, no_effect, origins
 from firstfault.launch.accelerate_flags import options_of
 from firstfault.launch.accelerate_names import LATEST
@@ -12,8 +14,8 @@ from firstfault.launch.accelerate_settle import Settled, Unknown, settle_options
 from firstfault.launch.accelerate_start import Start, fill_start, launcher_name
 from firstfault.launch.flag_table import Arguments
 from firstfault.launch.request import Request, Version, program_name
+from firstfault.launch.stop import Stop
 from firstfault.launch.unknown_words import plan_in_doubt
-from firstfault.launch.usage import Stop
 from firstfault.model.plan import Plan, PlannedError, UnknownFact
 
 _SEVERAL = "accelerate <command> [<args>] launch"
@@ -51,11 +53,22 @@ def plan_accelerate(request: Request) -> Plan:
     doubtful = plan_in_doubt(request, own, lambda option: _tried(option, version), plan_accelerate)
     if doubtful is not None:
         return doubtful
+    try:
+        arguments = read_arguments(request.words, version)
+    except Stop as stopped:
+        return Plan(tool="accelerate", command=request.words, gpus=request.machine.gpus, error=stopped.error)
+    return plan_arguments(arguments, request, version)
+
+
+def plan_arguments(
+    arguments: Arguments, request: Request, version: Version, content: Mapping[str, object] | None = None
+) -> Plan:
+    """The plan of the options, which are settled in place; `content` is a configuration that was read elsewhere."""
     plan = Plan(tool="accelerate", command=request.words, gpus=request.machine.gpus)
     start = Start(plan=plan)
     try:
-        arguments = read_arguments(request.words, version)
-        settled = settle_options(arguments, request, version)
+        handed = () if content is None else (_handed(content),)
+        settled = settle_options(arguments, request, version, *handed)
         start.launcher = launcher_name(settled)
         start.log += settled.log
         fill_start(start, settled, request, version)
@@ -71,6 +84,11 @@ def plan_accelerate(request: Request) -> Plan:
         # The launcher computes with whatever the user wrote, and so does this: what fails here fails there.
         return _stopped(start, PlannedError(type=type(error).__name__, message=str(error)))
     return _described(start, settled, request, version)
+
+
+def _handed(content: Mapping[str, object]) -> Callable[[Arguments, Request, Version], Config | None]:
+    """Gives the configuration, or none where it is empty, whatever file the options name."""
+    return lambda arguments, request, version: build("", dict(content), version, {}) if content else None
 
 
 _TRIED = {
@@ -116,7 +134,7 @@ def read_arguments(words: tuple[str, ...], version: Version) -> Arguments:
 
     own, alone = _own_words(words)
     progs = (_ALONE, _ALONE) if alone else (_SEVERAL, "Accelerate CLI tool")
-    return parse(own, options_of(version), prog=progs[0], top=progs[1], hyphens=version >= (0, 28))
+    return parse(own, options_of(version), prog=progs[0], top=progs[1], hyphens=version >= (0, 28), abbrev=False)
 
 
 def _own_words(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:

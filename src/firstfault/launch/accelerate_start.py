@@ -255,9 +255,10 @@ def _consumer_cards(start: Start, request: Request, version: Version) -> None:
 
 def _elastic(start: Start, arguments: Arguments, request: Request) -> None:
     """torchelastic with torchrun's own arguments, those of accelerate put above them where the names agree."""
-    from firstfault.launch.torchrun import elastic_defaults, elastic_start
+    from firstfault.launch.torchrun import elastic_start
+    from firstfault.launch.torchrun_options import default_arguments
 
-    values: dict[str, Any] = dict(elastic_defaults(request, prog=program_name(request.words[0])))
+    values: dict[str, Any] = dict(default_arguments(request, prog=program_name(request.words[0])))
     values.update({name: given.value for name, given in arguments.given.items() if name in values})
     environment = {name: Given(value, "derived", "accelerate launch") for name, value in start.environment.items()}
     found: ElasticStart = elastic_start(values, msgspec.structs.replace(request, environment=environment))

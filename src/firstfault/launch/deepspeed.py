@@ -12,8 +12,8 @@ from firstfault.launch.elastic_workers import DRAWN, MAX_PROCESSES
 from firstfault.launch.expansion import holds_unknown
 from firstfault.launch.hostfile import Slots, filter_hosts, read_hostfile
 from firstfault.launch.request import Request
+from firstfault.launch.stop import Stop, stop
 from firstfault.launch.unknown_words import plan_in_doubt
-from firstfault.launch.usage import Stop, stop
 from firstfault.launch.values import Given, origin
 from firstfault.launch.visible import visible_devices
 from firstfault.model.plan import NoEffect, Origin, Plan, PlannedError, Process, Spawn, UnknownFact

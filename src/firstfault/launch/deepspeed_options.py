@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from firstfault.launch.usage import Parser, Take, whole
+from firstfault.launch.flag_table import Flag
 
 DEFAULT_HOSTFILE = "/job/hostfile"
 DEFAULT_PORT = 29500
 
-_TEXT: dict[tuple[str, ...], str | None] = {
-    ("-H", "--hostfile"): DEFAULT_HOSTFILE,
-    ("-i", "--include"): "",
-    ("-e", "--exclude"): "",
-    ("--master_addr",): "",
-    ("--launcher",): "pdsh",
-    ("--launcher_args",): "",
-    ("--enable_each_rank_log",): "None",
-    ("--bind_core_list",): None,
-    ("--venv_script",): None,
-}
-_NUMBERS: dict[tuple[str, ...], int | None] = {
-    ("--num_nodes",): -1,
-    ("--min_elastic_nodes",): -1,
-    ("--max_elastic_nodes",): -1,
-    ("--num_gpus", "--num_accelerators"): -1,
-    ("--master_port",): DEFAULT_PORT,
-    ("--node_rank",): -1,
-    ("--ssh_port",): None,
-}
 _SWITCHES = (
     ("--module",), ("--no_python",), ("--no_local_rank",), ("--no_ssh",), ("--no_ssh_check",), ("--force_multi",),
     ("--save_pid",), ("--elastic_training",), ("--bind_cores_to_rank",), ("-q", "--quiet"),
 )  # fmt: skip
+_OPTIONS = (
+    Flag(names=("-H", "--hostfile"), kind="text", default=DEFAULT_HOSTFILE),
+    Flag(names=("-i", "--include"), kind="text", default=""),
+    Flag(names=("-e", "--exclude"), kind="text", default=""),
+    Flag(names=("--master_addr",), kind="text", default=""),
+    Flag(names=("--launcher",), kind="text", default="pdsh"),
+    Flag(names=("--launcher_args",), kind="text", default=""),
+    Flag(names=("--enable_each_rank_log",), kind="text", default="None"),
+    Flag(names=("--bind_core_list",), kind="text"),
+    Flag(names=("--venv_script",), kind="text"),
+    Flag(names=("--num_nodes",), kind="int", default=-1),
+    Flag(names=("--min_elastic_nodes",), kind="int", default=-1),
+    Flag(names=("--max_elastic_nodes",), kind="int", default=-1),
+    Flag(names=("--num_gpus", "--num_accelerators"), kind="int", default=-1),
+    Flag(names=("--master_port",), kind="int", default=DEFAULT_PORT),
+    Flag(names=("--node_rank",), kind="int", default=-1),
+    Flag(names=("--ssh_port",), kind="int"),
+    *(Flag(names=names, kind="on") for names in _SWITCHES),
+    Flag(names=("--autotuning",), kind="text", default="", choices=("tune", "run")),
+    Flag(names=("--log_level",), kind="text", default="info", choices=("debug", "info", "warning", "error", "critical")),
+)
 
 
 def tried_values(option: str) -> tuple[str, ...] | None:
@@ -48,17 +48,8 @@ def tried_values(option: str) -> tuple[str, ...] | None:
 
 def read_deepspeed(words: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
     """The values by name and the spelling of each option that was given; raises `Stop` for what argparse refuses."""
-    parser = Parser("deepspeed")
-    for names, text in _TEXT.items():
-        parser.add_argument(*names, action=Take, type=str, default=text)
-    for names, number in _NUMBERS.items():
-        parser.add_argument(*names, action=Take, type=whole, default=number)
-    for names in _SWITCHES:
-        parser.add_argument(*names, action=Take, nargs=0, default=False)
-    parser.add_argument("--autotuning", action=Take, default="", choices=["tune", "run"], type=str)
-    levels = ["debug", "info", "warning", "error", "critical"]
-    parser.add_argument("--log_level", action=Take, default="info", choices=levels, type=str)
-    parser.add_argument("user_script", type=str)
-    parser.add_argument("user_args", nargs=argparse.REMAINDER)
-    values = vars(parser.parse_args(list(words)))
-    return values, parser.taken
+    from firstfault.launch.flag_parser import parse
+
+    read = parse(words, _OPTIONS, prog="deepspeed", script=("user_script", "user_args"))
+    values = {name: given.value for name, given in read.given.items()}
+    return values, {name: read.given[name].where for name in read.named}

@@ -8,6 +8,8 @@ from firstfault.launch.view import Launch, Value, number
 from firstfault.launch.visible import visible_devices
 from firstfault.model.fact import Setting
 
+GRANTED = "GPUs that Slurm grants a node"
+
 
 def visible_gpus(launch: Launch | None, environment: Mapping[str, Setting], config: Mapping[str, Setting]) -> Value | None:
     """GPUs visible to a process; None if neither the command, the variables, Slurm nor a listing of the machine says it."""
@@ -49,7 +51,7 @@ def _granted(launch: Launch) -> Value | None:
         if key == "--gres" and parts[0] != "gpu":
             continue
         if parts[-1].isdecimal() and len(parts[-1]) < 10:
-            return Value(int(parts[-1]), "GPUs that Slurm grants a node", (setting,))
+            return Value(int(parts[-1]), GRANTED, (setting,))
         if parts == ["gpu"]:
-            return Value(1, "GPUs that Slurm grants a node", (setting,))
+            return Value(1, GRANTED, (setting,))
     return None

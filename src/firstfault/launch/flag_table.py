@@ -9,7 +9,7 @@ import msgspec
 from firstfault.launch.request import Version
 from firstfault.launch.values import Given
 
-Kind = Literal["on", "off", "append", "int", "float", "text", "bool", "truth", "truths"]
+Kind = Literal["on", "off", "append", "int", "float", "text", "bool", "truth", "truths", "list"]
 
 _TRUE = ("y", "yes", "t", "true", "on", "1")
 _FALSE = ("n", "no", "f", "false", "off", "0")
@@ -33,7 +33,8 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """The attribute that the value is kept under."""
-        return self.dest or next((name for name in self.names if name.startswith("--")), self.names[0]).lstrip("-")
+        first = self.dest or next((name for name in self.names if name.startswith("--")), self.names[0])
+        return first.lstrip("-").replace("-", "_")
 
 
 class Arguments:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from firstfault.launch.usage import stop
+from firstfault.launch.stop import stop
 
 MAX_HOSTS = 10_000
 MAX_SLOTS = 1_024

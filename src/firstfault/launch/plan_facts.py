@@ -11,6 +11,7 @@ from firstfault.ingest.plan_files import files_of
 from firstfault.launch.launchers import behind_wrappers
 from firstfault.launch.plan_script import Script, script_of
 from firstfault.launch.request import Request
+from firstfault.launch.values import origin_of
 from firstfault.model.fact import Fact, FactSet, FactValue
 from firstfault.model.plan import Origin, Plan
 from firstfault.model.span import SourceSpan
@@ -52,11 +53,6 @@ def place(where: str) -> tuple[SourceSpan, ...]:
     """`default.yaml:3` as a span; empty for an option or a variable."""
     path, _, line = where.rpartition(":")
     return (SourceSpan(path, int(line), 0),) if path and line.isdecimal() and " " not in path else ()
-
-
-def origin_of(plan: Plan, name: str) -> Origin | None:
-    """The row of the plan's table of values."""
-    return next((found for found in plan.origins if found.name == name), None)
 
 
 def _files(plan: Plan, inner: Request, script: Script) -> Iterator[Fact]:

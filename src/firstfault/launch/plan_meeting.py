@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from firstfault.launch.plan_facts import at, fact, origin_of, place
+from firstfault.launch.plan_facts import at, fact, place
 from firstfault.launch.request import Request
+from firstfault.launch.values import origin_of
 from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import Fact
 from firstfault.model.plan import Plan

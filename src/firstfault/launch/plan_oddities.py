@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 from firstfault.ingest.launcher_options import TORCHRUN_OPTIONS
 from firstfault.launch.plan_code import code_facts
-from firstfault.launch.plan_facts import at, fact, origin_of, place
+from firstfault.launch.plan_facts import at, fact, place
 from firstfault.launch.plan_meeting import meeting
 from firstfault.launch.plan_script import Script
 from firstfault.launch.request import Request
 from firstfault.launch.spelling import distributed_type_meant
+from firstfault.launch.values import origin_of
 from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import Fact
 from firstfault.model.plan import NoEffect, Plan

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from firstfault.launch import accelerate
-from firstfault.launch.devices import visible_gpus
+from firstfault.launch.devices import GRANTED, visible_gpus
+from firstfault.launch.read_launch import content_of, plan_of_launch, settings_of, tasks_per_node
 from firstfault.launch.strategy import strategy_facts
+from firstfault.launch.values import origin_of
 from firstfault.launch.view import Launch, Value, launches, number
-from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import Fact, FactValue, Setting
+from firstfault.model.plan import Plan
 from firstfault.model.span import SourceSpan
 
 PRODUCES = (
@@ -26,8 +28,6 @@ PRODUCES = (
     "run.zero_stage",
     "trainer.n_gpu",
 )
-
-_NODES = lazy_pattern(r"[1-9]\d{0,5}(?::[1-9]\d{0,5})?")
 
 
 def plan_facts(settings: Sequence[Setting], *, at: SourceSpan | None = None) -> tuple[Fact, ...]:
@@ -75,16 +75,20 @@ def _facts(launch: Launch, settings: Sequence[Setting]) -> Iterator[Fact]:
     config = accelerate.find_config(launch, settings)
     visible = visible_gpus(launch, launch.environment, config.settings or {})
     yield from _device_facts(visible)
-    plan = accelerate.Plan()
+    planned = None
     if launch.name == "accelerate":
-        plan = accelerate.plan(launch, config, None if visible is None else visible.value)
+        if config.settings is not None:
+            content = content_of(config.settings)
+            planned = plan_of_launch(launch, gpus=_present(launch, visible), content=content, version=_version(settings))
+        plan = accelerate.plan(launch, config, planned)
         if config.source is not None:
             basis = [launch.options.get("--config_file") or launch.launcher]
             if config.source == "default" and config.settings:
                 basis.append(next(iter(config.settings.values())))
             yield _fact("launch.config_source", config.source, "--config_file, else the default file unless --cpu", basis)
-    elif not launch.elided:
-        plan = _plan(launch, visible)
+    else:
+        planned = plan_of_launch(launch, gpus=_present(launch, visible))
+        plan = _started(launch, planned, visible)
     for name, value in (
         ("launch.processes", plan.processes),
         ("launch.processes_asked", plan.asked),
@@ -92,9 +96,21 @@ def _facts(launch: Launch, settings: Sequence[Setting]) -> Iterator[Fact]:
     ):
         if value is not None and value.settings:
             yield _fact(name, value.value, value.rule, value.settings)
-    yield from _trainer(launch, plan, visible)
+    yield from _trainer(launch, plan, planned, visible)
     yield from _slurm(launch)
     yield from strategy_facts(launch, plan, config, visible, settings)
+
+
+def _present(launch: Launch, visible: Value | None) -> int | None:
+    """GPUs of the machine: those that were listed, else those that Slurm grants a node."""
+    counted = number(launch.environment.get("gpu.count"))
+    return visible.value if counted is None and visible is not None and visible.rule == GRANTED else counted
+
+
+def _version(settings: Sequence[Setting]) -> str:
+    """The accelerate of the run, empty while it is not known."""
+    found = {str(setting.value) for setting in settings if (setting.family, setting.key) == ("package", "accelerate")}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _device_facts(visible: Value | None) -> Iterator[Fact]:
@@ -102,105 +118,79 @@ def _device_facts(visible: Value | None) -> Iterator[Fact]:
         yield _fact("launch.visible_gpus", visible.value, visible.rule, visible.settings)
 
 
-def _trainer(launch: Launch, plan: accelerate.Plan, visible: Value | None) -> Iterator[Fact]:
+def _trainer(launch: Launch, plan: accelerate.Plan, planned: Plan | None, visible: Value | None) -> Iterator[Fact]:
     """GPUs that one Trainer process drives: all visible ones without LOCAL_RANK, else one."""
-    if visible is None or "LOCAL_RANK" in launch.environment:
+    if visible is None:
         return
     basis = (launch.launcher, *visible.settings)
-    if plan.path == "simple":
-        yield _fact("trainer.n_gpu", visible.value, "one process without LOCAL_RANK drives every visible GPU", basis)
-    elif plan.path == "elastic":
-        yield _fact("trainer.n_gpu", min(visible.value, 1), "a worker with LOCAL_RANK drives one GPU", basis)
+    n_gpu = planned.rank0.n_gpu if planned is not None and planned.rank0 is not None else None
+    rules = {
+        "simple": "one process without LOCAL_RANK drives every visible GPU",
+        "elastic": "a worker with LOCAL_RANK drives one GPU",
+    }
+    if n_gpu is not None:
+        yield _fact("trainer.n_gpu", n_gpu, rules.get(plan.path or "", "the plan of the command"), basis)
+    elif planned is None and plan.path is not None and "LOCAL_RANK" not in launch.environment:
+        yield _fact("trainer.n_gpu", visible.value if plan.path == "simple" else min(visible.value, 1), rules[plan.path], basis)
 
 
-def _plan(launch: Launch, visible: Value | None) -> accelerate.Plan:
-    """The plan of the starters that read no configuration."""
+def _started(launch: Launch, planned: Plan | None, visible: Value | None) -> accelerate.Plan:
+    """What the plan of a starter that reads no configuration says, with the settings that decide it."""
+    if launch.name == "mpirun":
+        asked = launch.options.get("-np") or launch.options.get("-n")
+        count = number(asked)
+        return accelerate.Plan(asked=Value(count, "-np", (asked,)) if asked is not None and count else None)
+    if planned is None:
+        return accelerate.Plan()
+    if launch.name == "srun":
+        return _tasks(launch, planned)
     if launch.name == "python":
         one = Value(1, "python starts one process", (launch.launcher,))
-        return accelerate.Plan(path="simple", processes=one)
-    if launch.name == "torchrun":
-        return _torchrun(launch, visible)
-    if launch.name == "deepspeed":
-        return _deepspeed(launch, visible)
-    if launch.name == "srun":
-        return _srun(launch)
-    asked = launch.options.get("-np") or launch.options.get("-n")
-    count = number(asked)
-    return accelerate.Plan(asked=Value(count, "-np", (asked,)) if asked is not None and count else None)
+        return accelerate.Plan(path="simple", processes=one if planned.nproc_per_node == 1 else None)
+    return _workers(launch, planned, visible)
 
 
-def _torchrun(launch: Launch, visible: Value | None) -> accelerate.Plan:
-    nodes = launch.options.get("--nnodes") or launch.environment.get("PET_NNODES")
-    machines: Value | None = Value(1, "torchrun runs on one node by default", (launch.launcher,))
-    if nodes is not None:
-        if not _NODES.fullmatch(str(nodes.value)):
-            return accelerate.Plan()
-        count = number(nodes)
-        machines = Value(count, "--nnodes", (nodes,)) if count is not None else None
-    asked = launch.options.get("--nproc_per_node") or launch.environment.get("PET_NPROC_PER_NODE")
-    if asked is None:
-        one = Value(1, "--nproc_per_node is 1 by default", (launch.launcher,))
-        return accelerate.Plan(path="elastic", processes=one, machines=machines)
-    count = number(asked)
-    if count is not None and count >= 1:
-        value = Value(count, "--nproc_per_node", (asked,))
-        return accelerate.Plan(path="elastic", processes=value, asked=value, machines=machines)
-    started = None
-    if asked.value in ("gpu", "auto") and visible is not None and visible.value >= 1:
-        started = Value(visible.value, "one process for each visible GPU", (asked, *visible.settings))
-    return accelerate.Plan(path="elastic", processes=started, machines=machines)
+def _workers(launch: Launch, planned: Plan, visible: Value | None) -> accelerate.Plan:
+    """Workers of torchrun or of deepspeed on this machine."""
+    names = ("nproc_per_node",) if launch.name == "torchrun" else ("num_gpus", "include", "exclude")
+    row = next((found for name in names if (found := origin_of(planned, name)) is not None), None)
+    decides = settings_of(row, launch) or (launch.launcher,)
+    typed = row is not None and row.source in ("flag", "variable")
+    named = typed and row is not None and (row.name == "include" or str(row.value).isdecimal())
+    processes, asked = None, None
+    # A hostfile that is not at hand may name any number of slots.
+    if planned.nproc_per_node and not any(option in launch.options for option in ("--hostfile", "-H")):
+        basis = (
+            decides
+            if named or visible is None or (row is not None and row.source == "default")
+            else (*decides, *visible.settings)
+        )
+        processes = Value(planned.nproc_per_node, row.where if row is not None else "one process for each GPU", basis)
+        asked = processes if named else None
+    nodes = origin_of(planned, "nnodes")
+    machines = None
+    if nodes is not None and isinstance(planned.nnodes, int) and planned.nnodes > 0:
+        machines = Value(planned.nnodes, nodes.where, settings_of(nodes, launch))
+    return accelerate.Plan(path="elastic", processes=processes, asked=asked, machines=machines)
 
 
-def _deepspeed(launch: Launch, visible: Value | None) -> accelerate.Plan:
-    asked = launch.options.get("--num_gpus")
-    count = number(asked)
-    include = launch.options.get("--include")
-    if asked is not None and count is not None and count >= 1:
-        value = Value(count, "--num_gpus", (asked,))
-        return accelerate.Plan(path="elastic", processes=value, asked=value)
-    if include is not None and str(include.value).startswith("localhost:") and "@" not in str(include.value):
-        slots = [slot for slot in str(include.value).removeprefix("localhost:").split(",") if slot.strip().isdecimal()]
-        value = Value(len(slots), "--include", (include,))
-        return accelerate.Plan(path="elastic", processes=value, asked=value)
-    limits = ("--include", "--exclude", "--hostfile", "-H", "--num_nodes", "-i", "-e")
-    if visible is not None and visible.value >= 1 and not any(option in launch.options for option in limits):
-        started = Value(visible.value, "one process for each GPU of the machine", (launch.launcher, *visible.settings))
-        return accelerate.Plan(path="elastic", processes=started)
-    return accelerate.Plan(path="elastic")
-
-
-def _srun(launch: Launch) -> accelerate.Plan:
-    """Tasks of a node: independent processes without LOCAL_RANK."""
-    per_node = _tasks_per_node(launch)
-    nodes = launch.options.get("--nodes") or launch.batch.get("--nodes")
-    count = number(nodes)
-    machines = Value(count, "nodes of the job", (nodes,)) if nodes is not None and count else None
-    return accelerate.Plan(path="simple", processes=per_node, asked=per_node, machines=machines)
-
-
-def _tasks_per_node(launch: Launch) -> Value | None:
-    """Tasks that Slurm starts on a node: the step's own option, else the job's."""
-    places = (launch.options, {key.removeprefix("srun "): value for key, value in launch.options.items()}, launch.batch)
-    for place in places:
-        setting = place.get("--ntasks-per-node")
-        count = number(setting)
-        if setting is not None and count:
-            return Value(count, "--ntasks-per-node", (setting,))
-    for place in places:
-        tasks, nodes = place.get("--ntasks"), place.get("--nodes") or launch.batch.get("--nodes")
-        count, spread = number(tasks), number(nodes)
-        if tasks is not None and nodes is not None and count and spread and count % spread == 0:
-            return Value(count // spread, "--ntasks over --nodes", (tasks, nodes))
-    return None
+def _tasks(launch: Launch, planned: Plan) -> accelerate.Plan:
+    """Tasks of srun on a node: independent processes without LOCAL_RANK."""
+    found, nodes = tasks_per_node(launch), origin_of(planned, "srun.nodes")
+    tasks = Value(*found) if found is not None else None
+    machines = None
+    if nodes is not None and nodes.source != "default" and isinstance(planned.nnodes, int):
+        machines = Value(planned.nnodes, "nodes of the job", settings_of(nodes, launch))
+    return accelerate.Plan(path="simple", processes=tasks, asked=tasks, machines=machines)
 
 
 def _slurm(launch: Launch) -> Iterator[Fact]:
     """How Slurm starts the command: tasks a node, and whether every node runs it."""
     wrapped = launch.options.get("wrapper")
     by_srun = launch.name == "srun" or (wrapped is not None and wrapped.value == "srun")
-    tasks = _tasks_per_node(launch)
-    if tasks is not None and (by_srun or launch.batch):
-        yield _fact("launch.slurm_tasks_per_node", tasks.value, tasks.rule, tasks.settings)
+    tasks = tasks_per_node(launch)
+    if tasks is not None:
+        yield _fact("launch.slurm_tasks_per_node", *tasks)
     nodes = launch.batch.get("--nodes")
     if by_srun:
         yield _fact("launch.per_node_start", True, "srun starts the command on every node", (wrapped or launch.launcher,))

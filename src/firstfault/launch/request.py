@@ -90,8 +90,8 @@ class ElasticStart(msgspec.Struct, frozen=True, kw_only=True):
     """What torchelastic starts from arguments of `torchrun`, by `torchrun.elastic_start(arguments, request)`.
 
     `arguments` are torchrun's parsed ones by name (`nproc_per_node`, `rdzv_endpoint`, ...):
-    `torchrun.elastic_defaults(request)` gives those of a bare `torchrun` with the PET_* variables read; accelerate sets its
-    own above them.
+    `torchrun_options.default_arguments(request)` gives those of a bare `torchrun` with the PET_* variables read; accelerate
+    sets its own above them.
     `config` and `argv` are those of `Spawn`; `env_set` is what the stage adds (OMP_NUM_THREADS).
     """
 

@@ -13,9 +13,9 @@ import msgspec
 
 from firstfault.launch.expansion import holds_unknown
 from firstfault.launch.request import ElasticStart, Request
+from firstfault.launch.stop import Stop, stop
 from firstfault.launch.torchrun_options import Arguments, read_arguments, takes_value
 from firstfault.launch.unknown_words import plan_in_doubt
-from firstfault.launch.usage import Stop, stop
 from firstfault.launch.values import Given, origin
 from firstfault.launch.visible import visible_devices
 from firstfault.model.plan import NoEffect, Origin, Plan, Spawn, UnknownFact
@@ -97,11 +97,6 @@ def _own_words(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
         if position > 0 and not word.startswith("-"):
             break
     return words[1:], False
-
-
-def elastic_defaults(request: Request, *, prog: str = "torchrun") -> dict[str, Any]:
-    """The arguments of a bare `torchrun`, PET_* variables read; raises `Stop` where torch stops at such a variable."""
-    return read_arguments(("",), request, prog=prog).values
 
 
 def elastic_start(arguments: Mapping[str, Any], request: Request) -> ElasticStart:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from firstfault.model.plan import Origin, Overridden, Scalar, Source
+from firstfault.model.plan import Origin, Overridden, Plan, Scalar, Source
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -40,3 +40,8 @@ def origin(name: str, given: Given) -> Origin:
 def scalar(value: object) -> Scalar:
     """The value if JSON has it as one word, else its text."""
     return value if isinstance(value, (bool, int, float, str)) or value is None else str(value)
+
+
+def origin_of(plan: Plan, name: str) -> Origin | None:
+    """The row of the plan's table of values."""
+    return next((found for found in plan.origins if found.name == name), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from firstfault.engine.compare.rows import ABSENT, UNKNOWN, Rows, known
-from firstfault.launch.plan_facts import origin_of
+from firstfault.launch.values import origin_of
 from firstfault.model.comparison import SideValue
 from firstfault.model.plan import Plan, Rank0, Scalar
 

@@ -306,7 +306,7 @@ def _change(fix: Fix) -> str:
         quiet = text.startswith(("@@", "--- ", "+++ "))
         role = "at" if quiet else {"+": "plus", "-": "minus"}.get(text[:1], "same")
         spans.append(f'<span class="{role}">{escape(text) or " "}</span>')
-    return f'<pre class="diff"><code>{"".join(spans)}</code></pre>'
+    return f'<pre class="diff" tabindex="0"><code>{"".join(spans)}</code></pre>'
 
 
 def prose(text: str) -> str:

@@ -26,7 +26,7 @@ from firstfault.server.inject import GivenPrincipal, GivenServices
 from firstfault.server.records import Failure, Principal, StoredDiagnosis, Visibility
 from firstfault.server.services import Services
 from firstfault.server.submit import Submission, submit
-from firstfault.server.web.frame import Form, Page, field, go, page
+from firstfault.server.web.frame import Form, Page, address_of, field, go, page
 from firstfault.server.web.surroundings import surroundings
 
 MAX_ANSWER_BYTES = 8 << 20
@@ -42,10 +42,11 @@ async def diagnose(request: Request[Any, Any, Any], services: GivenServices, pri
 
 
 @get("/d/{diagnosis_id:str}", include_in_schema=False, sync_to_thread=True)
-def show(diagnosis_id: str, services: GivenServices, principal: GivenPrincipal) -> Page:
+def show(diagnosis_id: str, request: Request[Any, Any, Any], services: GivenServices, principal: GivenPrincipal) -> Page:
     """The answer, for its owner and for whoever has a shared link."""
     found = _found(diagnosis_id, principal, services)
-    return page("diagnosis.html", services, principal, **_shown(found, principal, services))
+    address = address_of(f"/d/{found.id}", request, services)
+    return page("diagnosis.html", services, principal, address=address, **_shown(found, principal, services))
 
 
 @post("/d/{diagnosis_id:str}/answer", include_in_schema=False, request_max_body_size=MAX_ANSWER_BYTES, sync_to_thread=True)

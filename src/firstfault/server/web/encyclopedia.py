@@ -39,8 +39,8 @@ def show(category: str, entry_id: str, services: GivenServices, principal: Given
     entry = _entry(entry_id, services.pack)
     if entry.category != category:
         return go(services, f"/e/{entry.category}/{entry.id}")
-    here = f"/e/{entry.category}/{entry.id}"
-    return page("entry.html", services, principal, here=here, **view(entry, services.pack)._asdict())
+    shown = view(entry, services.pack, lambda one: services.url(f"/e/{one.category}/{one.id}"))
+    return page("entry.html", services, principal, here=f"/e/{entry.category}/{entry.id}", **shown._asdict())
 
 
 @get("/e/{category:str}/{entry_id:str}/entry.md", include_in_schema=False, sync_to_thread=True)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from firstfault.knowledge.pack import body
 from firstfault.knowledge.schema import DECISIVE_WEIGHT, CodeBlock, Condition, Entry, EntryBody, Pack
 from firstfault.render.entry import as_blanks
+
+_NAMED = re.compile(r"<code>([a-z0-9-]+)</code>")
 
 
 class Decision(NamedTuple):
@@ -62,30 +64,34 @@ class EntryView(NamedTuple):
     tests: int
 
 
-@lru_cache(maxsize=512)
-def _section(text: str) -> Markup:
-    return Markup(_reader().render(text))
-
-
-@lru_cache(maxsize=1)
-def _reader() -> MarkdownIt:
-    return MarkdownIt("commonmark", {"html": False}).enable("table")
-
-
-def view(entry: Entry, pack: Pack) -> EntryView:
-    """The page of an entry."""
+def view(entry: Entry, pack: Pack, link: Callable[[Entry], str]) -> EntryView:
+    """The page of an entry; `link` gives the address of another one's page."""
     text = body(pack, entry.id)
+
+    def html(markdown: str) -> Markup:
+        return _linked(MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown), entry, pack, link)
+
     return EntryView(
         entry=entry,
-        sections={name: _section(part) for name, part in text.sections.items() if name != "Tests" and part.strip()},
+        sections={name: html(part) for name, part in text.sections.items() if name != "Tests" and part.strip()},
         decisions=[*_decisions(entry)],
         conditions=[*_weighed(entry)],
-        fixes=[*_fixes(entry, text)],
+        fixes=[*_fixes(entry, text, html)],
         checks=[Check(as_blanks(rule.run), as_blanks(rule.expect)) for rule in entry.verify],
         parents=_parents(entry, pack),
         relatives=_relatives(entry, pack),
         tests=len({test.name for test in text.tests}),
     )
+
+
+def _linked(html: str, entry: Entry, pack: Pack, link: Callable[[Entry], str]) -> Markup:
+    """The prose with each other entry that it names as a link."""
+
+    def linked(found: re.Match[str]) -> str:
+        other = pack.entries.get(found[1])
+        return f'<a href="{escape(link(other))}">{found[0]}</a>' if other is not None and other is not entry else found[0]
+
+    return Markup(_NAMED.sub(linked, html))
 
 
 def _decisions(entry: Entry) -> Iterator[Decision]:
@@ -117,12 +123,12 @@ def _is_decisive(condition: Condition) -> bool:
     return condition.decisive or condition.weight >= DECISIVE_WEIGHT
 
 
-def _fixes(entry: Entry, text: EntryBody) -> Iterator[ShownFix]:
+def _fixes(entry: Entry, text: EntryBody, html: Callable[[str], Markup]) -> Iterator[ShownFix]:
     rules = {rule.id: rule for rule in entry.fixes}
     for fix, blocks in text.fixes.items():
         rule = rules.get(fix)
         title = rule.title if rule and rule.title else fix
-        yield ShownFix(fix, title, _section(text.fix_texts.get(fix, "")), blocks, rule.risk if rule else "")
+        yield ShownFix(fix, title, html(text.fix_texts.get(fix, "")), blocks, rule.risk if rule else "")
 
 
 def _parents(entry: Entry, pack: Pack) -> list[Entry]:

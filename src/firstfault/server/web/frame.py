@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from litestar import MediaType, Response
+from litestar import MediaType, Request, Response
 from litestar.enums import RequestEncodingType
 from litestar.params import Body
 from litestar.response import Redirect
@@ -42,6 +42,16 @@ def page(
 def go(services: Services, path: str) -> Page:
     """The answer to a form that did its work: the browser asks for that page."""
     return Redirect(services.url(path), status_code=303)
+
+
+def address_of(path: str, request: Request[Any, Any, Any], services: Services) -> str:
+    """The whole address of a page, to be sent to somebody: as the settings say, otherwise as it was asked for here."""
+    settings = services.settings
+    host = (
+        settings.base_url.removesuffix("/").removesuffix(settings.path)
+        or f"{request.base_url.scheme}://{request.base_url.netloc}"
+    )
+    return f"{host}{services.url(path)}"
 
 
 def field(form: dict[str, Any], name: str) -> str:

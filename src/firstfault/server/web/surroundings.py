@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 
 from firstfault.ingest.capsule import Capsule, CapsuleLine
@@ -19,15 +19,15 @@ def surroundings(capsule: Capsule) -> Callable[[Evidence], str]:
 
     def around(item: Evidence) -> str:
         for stretch in stretches.get(item.source, ()):
-            if item.part is None and stretch and stretch[0].number <= item.line <= stretch[-1].number:
-                lines = [line for line in stretch if abs(line.number - item.line) <= LINES]
-                return _drawn(lines, item.line) if len(lines) > 1 else ""
+            at = next((index for index, line in enumerate(stretch) if line.number == item.line), None)
+            if at is not None and item.part is None and len(stretch) > 1:
+                return _drawn(stretch[max(at - LINES, 0) : at + LINES + 1], item.line)
         return ""
 
     return around
 
 
-def _drawn(lines: list[CapsuleLine], at: int) -> str:
+def _drawn(lines: Sequence[CapsuleLine], at: int) -> str:
     width = len(str(lines[-1].number))
     rows = "".join(
         f'<span class="{"here" if line.number == at else "near"}">'

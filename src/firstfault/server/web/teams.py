@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from litestar import get, post
+from typing import Any
+
+from litestar import Request, get, post
 
 from firstfault.server.accounts import groups
 from firstfault.server.accounts.people import INVITATION_LASTS
@@ -10,7 +12,7 @@ from firstfault.server.accounts.principal import requires_account
 from firstfault.server.inject import GivenPrincipal, GivenServices
 from firstfault.server.records import Principal, Role
 from firstfault.server.services import Services
-from firstfault.server.web.frame import Form, Page, field, go, page
+from firstfault.server.web.frame import Form, Page, address_of, field, go, page
 from firstfault.server.work import RefusedError
 
 
@@ -31,10 +33,13 @@ def show(team_id: str, services: GivenServices, principal: GivenPrincipal) -> Pa
 
 
 @post("/teams/{team_id:str}/invite", include_in_schema=False, status_code=200, sync_to_thread=True)
-def invite(team_id: str, data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
+def invite(
+    team_id: str, data: Form, request: Request[Any, Any, Any], services: GivenServices, principal: GivenPrincipal
+) -> Page:
     """An invitation; its link is on this page and nowhere else."""
     _, secret = groups.invite(services.store, principal, team_id, field(data, "email") or None)
-    return _team_page(team_id, services, principal, secret=secret)
+    link = f"{address_of('/join', request, services)}?invitation={secret}"
+    return _team_page(team_id, services, principal, link=link)
 
 
 @post("/teams/{team_id:str}/revoke", include_in_schema=False, sync_to_thread=True)
@@ -92,9 +97,8 @@ def _membership(team_id: str, services: Services, principal: Principal) -> tuple
     return next((team.name, role) for team, role in mine if team.id == team_id)
 
 
-def _team_page(team_id: str, services: Services, principal: Principal, *, secret: str = "") -> Page:
+def _team_page(team_id: str, services: Services, principal: Principal, *, link: str = "") -> Page:
     name, role = _membership(team_id, services, principal)
-    base = services.settings.base_url.removesuffix(services.settings.path)
     return page(
         "team.html",
         services,
@@ -104,7 +108,7 @@ def _team_page(team_id: str, services: Services, principal: Principal, *, secret
         role=role,
         members=groups.members(services.store, principal, team_id),
         invitations=services.store.invitations.list(team_id) if role == "owner" else [],
-        link=f"{base}{services.url('/join')}?invitation={secret}" if secret else "",
+        link=link,
         lasts=INVITATION_LASTS.days,
     )
 

@@ -120,3 +120,28 @@ def test_waits_alike_on_all_other_ranks_are_consequences(tmp_path: Path, absent:
     found = diagnosed(tmp_path, files if absent else {**files, "rank_2.log": steps(50)})
     assert named(found) == (2, "likely")
     assert followed(found) == {0, 1, 3}
+
+
+def restarted(times: int) -> str:
+    """Attempts of one launcher in one console, each begun anew at step 0 below the end of the one before."""
+    text = ""
+    for attempt in range(times):
+        pids = [4100 + 10 * attempt + rank for rank in range(4)]
+        text += "".join(f"[rank{rank}]: step {step} loss 2.1\n" for step in range(10) for rank in range(4))
+        text += raised("ValueError: bad", rank=2) + "".join(raised(CLOSED, rank=rank) for rank in (0, 1, 3))
+        text += account(f"02:0{attempt}:52.100", 4000, stopped=(pids[0], pids[1], pids[3]), failed=(2, 1, pids[2]))
+    return text
+
+
+def test_failure_that_comes_back_in_one_console(tmp_path: Path) -> None:
+    found = diagnosed(tmp_path, {"console.log": restarted(3) + report("node-1", (2, 2, 1, 4122, "02:02:51"))})
+    assert named(found) == (2, "established")
+    assert found.initiating is not None and found.initiating.attempt == 2
+    assert "It came back: attempts 0 and 1 failed in the same way, on the same rank" in found.cause
+
+
+def test_failure_that_a_restart_survived(tmp_path: Path) -> None:
+    goes_on = "".join(f"[rank{rank}]: step {step}/40 loss 2.1\n" for step in range(1, 41) for rank in range(4))
+    found = diagnosed(tmp_path, {"console.log": restarted(1) + goes_on + "[rank0]: Training completed.\n"})
+    assert found.verdict == "no_failure"
+    assert "Attempt 0 failed (rank 2 raised an exception), the run was restarted" in found.cause

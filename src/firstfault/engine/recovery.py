@@ -52,7 +52,7 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned, causal: CausalTa
     """
     finishes = [event for event in aligned.events if is_finish(event)]
     training = training_series(aligned.progress, announced_totals(aligned.events))
-    progress = {report.source.id: report.progress for report in aligned.bundle.reports}
+    progress = _progress_by_source(aligned)
     fresh = [event for event in aligned.events if event.name in _STARTS and _goes_on(event, progress.get(event.source_id, ()))]
     earlier, appended = earlier_runs(aligned.bundle), last_ends(aligned.bundle)
     survived = _survived_attempts(faults, aligned, finishes)
@@ -86,6 +86,15 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned, causal: CausalTa
             if complete or any(_went_on(fault, last, failed_at, failing) for last in later):
                 out.add(fault)
     return frozenset(out)
+
+
+def _progress_by_source(aligned: Aligned) -> dict[str, list[Progress]]:
+    """The series of each source, with the attempt in which they end."""
+    sources = (report.source.id for report in aligned.bundle.reports for _ in report.progress)
+    found: dict[str, list[Progress]] = {}
+    for source_id, sample in zip(sources, aligned.progress, strict=False):
+        found.setdefault(source_id, []).append(sample)
+    return found
 
 
 def _survived_attempts(faults: Sequence[Fault], aligned: Aligned, finishes: Sequence[Event]) -> int | None:

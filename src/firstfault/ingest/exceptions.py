@@ -37,7 +37,8 @@ class Blocks:
         index = bisect_right(self._ranges, (offset, 1 << 62, 0)) - 1
         # Messages of several ranks may overlap: a few ranges back may still reach to here.
         for start, stop, traceback in reversed(self._ranges[max(0, index - 16) : index + 1]):
-            if start <= offset < stop and _agree(place, self._places[traceback]):
+            known = self._places[traceback]
+            if start <= offset < stop and _agree(place, known) and not _is_own_record(place, known):
                 return traceback
         return None
 
@@ -46,6 +47,11 @@ def _agree(one: Place, other: Place) -> bool:
     """True unless the two are known to be different processes."""
     pairs = ((one.rank, other.rank), (one.local_rank, other.local_rank))
     return all(left is None or right is None or left == right for left, right in pairs)
+
+
+def _is_own_record(place: Place, traceback: Place) -> bool:
+    """True for a dated line without a rank between the lines of a rank's message: the launcher printed it."""
+    return traceback.rank is not None and place.rank is None and place.time is not None and place.time != traceback.time
 
 
 def exceptions_of(events: Sequence[Event], reading: Reading, causal: CausalTable) -> list[Event]:

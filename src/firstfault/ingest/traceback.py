@@ -24,6 +24,8 @@ MAX_NOISE = 30
 MAX_BELOW_IGNORED = 3
 """Lines between `Exception ignored in` and the header that it speaks of: what it names may be printed over several lines."""
 
+_GONE = "failed (exitcode: "
+
 StreamKey = tuple[int | None, int | None, int | None, str | None]
 
 
@@ -39,6 +41,9 @@ def read_tracebacks(lines: Sequence[Line], ctx: Context) -> tuple[Traceback, ...
     last: _Stream | None = None
     adopting: _Stream | None = None
     for line in lines:
+        if _GONE in line.text:
+            for stream in streams.values():
+                stream.end_message()
         key = stream_key(line.place)
         stream = streams.get(key)
         if stream is None:
@@ -90,6 +95,11 @@ class _Stream:
     def waits_for_frames(self) -> bool:
         """True right behind a header."""
         return self._mode == "frames" and self._block is not None and not self._block.frames
+
+    def end_message(self) -> None:
+        """What the process printed next is no part of its message: its launcher saw it end."""
+        if self._mode == "message":
+            self._mode = "after"
 
     def finish(self) -> list[Traceback]:
         """The tracebacks read; a last one may be cut by the end of the source."""

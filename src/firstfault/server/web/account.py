@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from litestar import Request, get, post
+from litestar.params import FromPath, FromQuery
 
 from firstfault.server.accounts.allowance import left, tier_of
 from firstfault.server.accounts.leaving import erase_account
@@ -30,7 +31,7 @@ _AnyRequest = Request[Any, Any, Any]
 
 
 @get("/sign-in", include_in_schema=False, sync_to_thread=True)
-def sign_in_page(services: GivenServices, principal: GivenPrincipal, invitation: str = "") -> Page:
+def sign_in_page(services: GivenServices, principal: GivenPrincipal, invitation: FromQuery[str] = "") -> Page:
     """The form; with an invitation it leads on to that."""
     return page("sign_in.html", services, principal, email="", error="", invitation=invitation)
 
@@ -50,7 +51,7 @@ def do_sign_in(data: Form, request: _AnyRequest, services: GivenServices, princi
 
 
 @get("/sign-up", include_in_schema=False, sync_to_thread=True)
-def sign_up_page(services: GivenServices, principal: GivenPrincipal, invitation: str = "") -> Page:
+def sign_up_page(services: GivenServices, principal: GivenPrincipal, invitation: FromQuery[str] = "") -> Page:
     """The form, as far as this console takes new accounts."""
     return _sign_up_page(services, principal, invitation)
 
@@ -122,7 +123,7 @@ def make_token(data: Form, request: _AnyRequest, services: GivenServices, princi
 
 
 @post("/account/tokens/{token_id:str}/end", include_in_schema=False, sync_to_thread=True)
-def end_token(token_id: str, services: GivenServices, principal: GivenPrincipal) -> Page:
+def end_token(token_id: FromPath[str], services: GivenServices, principal: GivenPrincipal) -> Page:
     """The token works no longer."""
     revoke_token(token_id, services, principal)
     return go(services, "/account")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 from litestar import Request, get, post
 from litestar.exceptions import NotFoundException
+from litestar.params import FromPath
 from markupsafe import Markup
 
 from firstfault.history.fingerprint import NO_FAILURE
@@ -17,32 +17,23 @@ from firstfault.model.diagnosis import Diagnosis
 from firstfault.render import words
 from firstfault.render.html import Sections
 from firstfault.render.patch import git_apply, left_out, to_patch
-from firstfault.server.accounts.allowance import tier_of
 from firstfault.server.accounts.principal import address_key, requires
-from firstfault.server.api.body import read_body
 from firstfault.server.api.diagnoses import continuation
 from firstfault.server.api.views import Answers
 from firstfault.server.inject import GivenPrincipal, GivenServices
 from firstfault.server.records import Failure, Principal, StoredDiagnosis, Visibility
 from firstfault.server.services import Services
-from firstfault.server.submit import Submission, submit
+from firstfault.server.submit import submit
 from firstfault.server.web.frame import Form, Page, address_of, field, go, page
 from firstfault.server.web.surroundings import surroundings
 
 MAX_ANSWER_BYTES = 8 << 20
 
 
-@post("/diagnose", include_in_schema=False, request_max_body_size=None)
-async def diagnose(request: Request[Any, Any, Any], services: GivenServices, principal: GivenPrincipal) -> Page:
-    """A form with `text`, `command` and files: diagnosed, and shown on its own page."""
-    requires("diagnose", principal)
-    capsule = await read_body(request, services.pack, tier_of(principal, services.settings).submission_bytes)
-    made = await asyncio.to_thread(submit, Submission(capsule=capsule), principal, address_key(request, services), services)
-    return go(services, f"/d/{made.id}")
-
-
 @get("/d/{diagnosis_id:str}", include_in_schema=False, sync_to_thread=True)
-def show(diagnosis_id: str, request: Request[Any, Any, Any], services: GivenServices, principal: GivenPrincipal) -> Page:
+def show(
+    diagnosis_id: FromPath[str], request: Request[Any, Any, Any], services: GivenServices, principal: GivenPrincipal
+) -> Page:
     """The answer, for its owner and for whoever has a shared link."""
     found = _found(diagnosis_id, principal, services)
     address = address_of(f"/d/{found.id}", request, services)
@@ -51,7 +42,7 @@ def show(diagnosis_id: str, request: Request[Any, Any, Any], services: GivenServ
 
 @post("/d/{diagnosis_id:str}/answer", include_in_schema=False, request_max_body_size=MAX_ANSWER_BYTES, sync_to_thread=True)
 def answer(
-    diagnosis_id: str, data: Form, request: Request[Any, Any, Any], services: GivenServices, principal: GivenPrincipal
+    diagnosis_id: FromPath[str], data: Form, request: Request[Any, Any, Any], services: GivenServices, principal: GivenPrincipal
 ) -> Page:
     """A missing fact was supplied: the answer goes on from there."""
     requires("diagnose", principal)
@@ -63,7 +54,7 @@ def answer(
 
 
 @post("/d/{diagnosis_id:str}/share", include_in_schema=False, sync_to_thread=True)
-def share(diagnosis_id: str, data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
+def share(diagnosis_id: FromPath[str], data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
     """Whoever has the link sees it, or only the owner."""
     requires("manage", principal)
     seen_by: Visibility = "link" if field(data, "visibility") == "link" else "owner"
@@ -73,7 +64,7 @@ def share(diagnosis_id: str, data: Form, services: GivenServices, principal: Giv
 
 
 @post("/d/{diagnosis_id:str}/delete", include_in_schema=False, sync_to_thread=True)
-def delete(diagnosis_id: str, services: GivenServices, principal: GivenPrincipal) -> Page:
+def delete(diagnosis_id: FromPath[str], services: GivenServices, principal: GivenPrincipal) -> Page:
     """The answer and its evidence are gone."""
     requires("manage", principal)
     if not services.store.diagnoses.delete(diagnosis_id, principal):
@@ -130,4 +121,4 @@ def _expires(found: StoredDiagnosis, services: Services) -> datetime | None:
     return found.created_at.astimezone(UTC) + timedelta(days=days) if days is not None else None
 
 
-handlers = [diagnose, show, answer, share, delete]
+handlers = [show, answer, share, delete]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from litestar import Response, get, post
 from litestar.exceptions import NotFoundException
+from litestar.params import FromPath, FromQuery
 
 from firstfault.knowledge.pack import body
 from firstfault.knowledge.schema import Entry, Pack
@@ -22,7 +23,7 @@ MAX_FOUND = 20
 
 
 @get("/e", include_in_schema=False, sync_to_thread=True)
-def index(services: GivenServices, principal: GivenPrincipal, q: str = "") -> Page:
+def index(services: GivenServices, principal: GivenPrincipal, q: FromQuery[str] = "") -> Page:
     """All entries as trees, one for each family; with `q`, those that fit it."""
     return _found(q, services, principal)
 
@@ -34,7 +35,7 @@ def search(data: Form, services: GivenServices, principal: GivenPrincipal) -> Pa
 
 
 @get("/e/{category:str}/{entry_id:str}", include_in_schema=False, sync_to_thread=True)
-def show(category: str, entry_id: str, services: GivenServices, principal: GivenPrincipal) -> Page:
+def show(category: FromPath[str], entry_id: FromPath[str], services: GivenServices, principal: GivenPrincipal) -> Page:
     """What is known of one cause."""
     entry = _entry(entry_id, services.pack)
     if entry.category != category:
@@ -44,7 +45,7 @@ def show(category: str, entry_id: str, services: GivenServices, principal: Given
 
 
 @get("/e/{category:str}/{entry_id:str}/entry.md", include_in_schema=False, sync_to_thread=True)
-def markdown(category: str, entry_id: str, services: GivenServices) -> Response[str]:
+def markdown(category: FromPath[str], entry_id: FromPath[str], services: GivenServices) -> Response[str]:
     """The entry as Markdown, for a chat or an issue."""
     entry = _entry(entry_id, services.pack)
     return Response(entry_markdown(entry, body(services.pack, entry.id)), media_type="text/markdown")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import zipfile
-from typing import Annotated, cast
+from typing import cast
 from urllib.parse import urlencode
 
 from litestar import Response, get, post
 from litestar.exceptions import NotFoundException
-from litestar.params import QueryParameter
+from litestar.params import FromPath, FromQuery
 
 from firstfault.server.accounts.people import note
 from firstfault.server.accounts.principal import requires
@@ -28,10 +28,10 @@ SAID = STATES[:3]
 def index(
     services: GivenServices,
     principal: GivenPrincipal,
-    entry: str = "",
-    project: str = "",
-    of_state: str = "",
-    after: Annotated[str | None, QueryParameter(name="after")] = None,
+    entry: FromQuery[str] = "",
+    project: FromQuery[str] = "",
+    of_state: FromQuery[str] = "",
+    after: FromQuery[str | None] = None,
 ) -> Page:
     """The failures that the principal may see, the last seen first, filtered."""
     requires("read", principal)
@@ -57,7 +57,9 @@ def index(
 
 
 @get("/h/{fingerprint:str}", include_in_schema=False, sync_to_thread=True)
-def show(fingerprint: str, services: GivenServices, principal: GivenPrincipal, after: str | None = None) -> Page:
+def show(
+    fingerprint: FromPath[str], services: GivenServices, principal: GivenPrincipal, after: FromQuery[str | None] = None
+) -> Page:
     """One failure and all its answers."""
     requires("read", principal)
     failure = _failure(fingerprint, principal, services)
@@ -68,7 +70,7 @@ def show(fingerprint: str, services: GivenServices, principal: GivenPrincipal, a
 
 
 @post("/h/{fingerprint:str}/state", include_in_schema=False, sync_to_thread=True)
-def set_state(fingerprint: str, data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
+def set_state(fingerprint: FromPath[str], data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
     """Somebody says that it is open, fixed or verified."""
     requires("manage", principal)
     state = field(data, "state")

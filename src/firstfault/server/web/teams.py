@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from litestar import Request, get, post
+from litestar.params import FromPath, FromQuery
 
 from firstfault.server.accounts import groups
 from firstfault.server.accounts.people import INVITATION_LASTS
@@ -27,14 +28,14 @@ def make(data: Form, services: GivenServices, principal: GivenPrincipal) -> Page
 
 
 @get("/teams/{team_id:str}", include_in_schema=False, sync_to_thread=True)
-def show(team_id: str, services: GivenServices, principal: GivenPrincipal) -> Page:
+def show(team_id: FromPath[str], services: GivenServices, principal: GivenPrincipal) -> Page:
     """Who is in the team, and for its owners, who was invited."""
     return _team_page(team_id, services, principal)
 
 
 @post("/teams/{team_id:str}/invite", include_in_schema=False, status_code=200, sync_to_thread=True)
 def invite(
-    team_id: str, data: Form, request: Request[Any, Any, Any], services: GivenServices, principal: GivenPrincipal
+    team_id: FromPath[str], data: Form, request: Request[Any, Any, Any], services: GivenServices, principal: GivenPrincipal
 ) -> Page:
     """An invitation; its link is on this page and nowhere else."""
     _, secret = groups.invite(services.store, principal, team_id, field(data, "email") or None)
@@ -43,7 +44,7 @@ def invite(
 
 
 @post("/teams/{team_id:str}/revoke", include_in_schema=False, sync_to_thread=True)
-def revoke(team_id: str, data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
+def revoke(team_id: FromPath[str], data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
     """An invitation is taken back."""
     _, role = _membership(team_id, services, principal)
     if role == "owner":
@@ -52,7 +53,7 @@ def revoke(team_id: str, data: Form, services: GivenServices, principal: GivenPr
 
 
 @post("/teams/{team_id:str}/role", include_in_schema=False, sync_to_thread=True)
-def set_role(team_id: str, data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
+def set_role(team_id: FromPath[str], data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
     """A member becomes an owner, or the other way round."""
     role: Role = "owner" if field(data, "role") == "owner" else "member"
     groups.set_role(services.store, principal, team_id, field(data, "account"), role)
@@ -60,7 +61,7 @@ def set_role(team_id: str, data: Form, services: GivenServices, principal: Given
 
 
 @post("/teams/{team_id:str}/remove", include_in_schema=False, sync_to_thread=True)
-def remove(team_id: str, data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
+def remove(team_id: FromPath[str], data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
     """Somebody leaves the team."""
     gone = field(data, "account")
     groups.remove_member(services.store, principal, team_id, gone)
@@ -68,14 +69,14 @@ def remove(team_id: str, data: Form, services: GivenServices, principal: GivenPr
 
 
 @post("/teams/{team_id:str}/delete", include_in_schema=False, sync_to_thread=True)
-def delete(team_id: str, services: GivenServices, principal: GivenPrincipal) -> Page:
+def delete(team_id: FromPath[str], services: GivenServices, principal: GivenPrincipal) -> Page:
     """The team and its history are gone."""
     groups.delete_team(services.store, principal, team_id)
     return go(services, "/account")
 
 
 @get("/join", include_in_schema=False, sync_to_thread=True)
-def join_page(services: GivenServices, principal: GivenPrincipal, invitation: str = "") -> Page:
+def join_page(services: GivenServices, principal: GivenPrincipal, invitation: FromQuery[str] = "") -> Page:
     """What an invitation is for; who has no account yet is led to a form for one."""
     found = services.store.invitations.find(invitation) if invitation else None
     team = found is not None and found.team_id is not None

@@ -7,8 +7,9 @@
 Judged are the cases in which one rank of several started the failure. The yardsticks read the same events: the entry that
 torchelastic calls `Root Cause (first observed failure)` (of several nodes, the earliest), the first line that reports an error
 (by its time where all have one, else in the order of the files), and the last such line. A label may list the ranks that only
-follow (`collateral_ranks`): each must be named among the consequences, and not as one that may have started it. The exit code
-is 1 if an established rank is wrong.
+follow (`collateral_ranks`): each must be named among the consequences, and not as one that may have started it. Below stand the
+shares that are asked for, and how many of the cases of communication (of any number of ranks) get the right entry. The exit
+code is 1 if an established rank is wrong.
 """
 
 from __future__ import annotations
@@ -35,11 +36,13 @@ from firstfault.knowledge.schema import Pack
 from firstfault.model.bundle import Bundle
 from firstfault.model.diagnosis import Diagnosis
 from firstfault.model.event import Event
+from firstfault.trial.judgement import judge
 from firstfault.trial.label import LABEL_FILE, Case, read_cases
 
 _CASES = Path(__file__).resolve().parent.parent / "cases"
 _GUESSES = ("firstfault", "torchelastic's root cause", "first error line", "last error line")
 _AS_IT_IS = "as it is"
+_RECORDED = "f-"
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ def main() -> None:
         work = partial(tellings, renamed=given.renamed, seed=given.seed)
         found = [named for one in pool.imap(work, judged, chunksize=2) for named in one]
     print(table(found))
+    print(targets(found, communication([case for folder in given.folders for case in read_cases(folder)])))
     raise SystemExit(any(named.wrong for named in found))
 
 
@@ -166,6 +170,35 @@ def table(found: Sequence[Named]) -> str:
     missed = [one for one in found if one.guesses[0] != one.wanted]
     rows += [f"{one.told}: {one.case}: {one.guesses[0]}, not {one.wanted} ({one.certainty})" for one in missed]
     return "\n".join(rows)
+
+
+def communication(cases: Sequence[Case]) -> tuple[int, int]:
+    """(right entry, cases) of the decidable cases of the category communication, whatever their number of ranks."""
+    credits = [
+        judge(case, investigate(gather([case.input], _pack()), _pack())).credit
+        for case in cases
+        if case.label.category == "communication" and not case.label.undecidable and not case.label.negative
+    ]
+    return sum(credit == 1 for credit in credits), len(credits)
+
+
+def targets(found: Sequence[Named], of_communication: tuple[int, int]) -> str:
+    """What is asked for beside what was measured on the cases as they are."""
+    plain = [one for one in found if one.told == _AS_IT_IS]
+    recorded = [one for one in plain if one.case.startswith(_RECORDED)]
+    named = [(sum(one.guesses[0] == one.wanted for one in ones), len(ones)) for ones in (plain, recorded)]
+    followed = (sum(one.collateral[0] for one in plain), sum(one.collateral[1] for one in plain))
+    rows = (
+        ("one rank of several", 93, named[0]),
+        ("one rank of several, recordings", 95, named[1]),
+        ("collateral ranks named as such", 95, followed),
+        ("communication, right entry", 85, of_communication),
+    )
+    return "\n".join(
+        f"{what:<33}{right:>5} of {count:<5}{100 * right / count:>6.1f} %  (asked: {asked} %)"
+        for what, asked, (right, count) in rows
+        if count
+    )
 
 
 def _stated(case: Case) -> dict[str, object]:

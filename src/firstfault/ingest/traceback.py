@@ -42,8 +42,8 @@ def read_tracebacks(lines: Sequence[Line], ctx: Context) -> tuple[Traceback, ...
     adopting: _Stream | None = None
     for line in lines:
         if _GONE in line.text:
-            for stream in streams.values():
-                stream.end_message()
+            for one in streams.values():
+                one.end_message()
         key = stream_key(line.place)
         stream = streams.get(key)
         if stream is None:

@@ -1,4 +1,4 @@
-"""Brings a database to the newest schema, revision by revision (Alembic); each runs in one transaction."""
+"""Brings a database to the newest schema, revision by revision (Alembic), in one transaction."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Step:
         )
         reduce = DTYPE_BYTES[parallel.reduce_dtype] if parallel.reduce_dtype else self.width
         shards = (
-            sharding.LayerShards(self.tape, parallel, compute=compute, reduce=reduce)
+            sharding.LayerShards(self.tape, plan, compute=compute, reduce=reduce)
             if fsdp or parallel.strategy == "zero2"
             else None
         )
@@ -212,10 +212,10 @@ class Step:
     def _reduce_root(self) -> None:
         if self.model.shards is None:
             return
+        self.model.shards.end()
         for one in self._root():
             if one.grad is not None:
-                shard = Storage(self.tape, one.grad.size // max(1, self.plan.parallel.world), "gradients")
-                one.grad = shard
+                one.grad = Storage(self.tape, self.model.shards.gradient_bytes(one.numel), "gradients")
 
     def _optimize(self) -> None:
         plan, parallel = self.plan, self.plan.parallel

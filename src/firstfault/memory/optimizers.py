@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from firstfault.memory.plan import DTYPE_BYTES, MemoryPlan
+from firstfault.memory.sharding import kept_width
 from firstfault.memory.tape import Parameter
 
 BLOCK = 256
@@ -19,7 +20,7 @@ def state_bytes(plan: MemoryPlan, groups: Sequence[tuple[int, Parameter, bool]])
 
 def _state(plan: MemoryPlan, one: Parameter, embedding: bool) -> int:
     name = plan.optimizer.name
-    width = DTYPE_BYTES[plan.optimizer.state_dtype] if plan.optimizer.state_dtype else one.width
+    width = DTYPE_BYTES[plan.optimizer.state_dtype] if plan.optimizer.state_dtype else kept_width(plan, one.width)
     master = one.numel * 4 if plan.parallel.strategy.startswith("zero") and one.width == 2 else 0
     width = 4 if master else width
     if name in ("none", "sgd"):
@@ -38,17 +39,17 @@ def _state(plan: MemoryPlan, one: Parameter, embedding: bool) -> int:
 
 def moment_bytes(plan: MemoryPlan, groups: Sequence[tuple[int, Parameter, bool]]) -> int:
     """What one `step()` allocates besides: torch's foreach AdamW takes the square root of all second moments."""
-    trained = [(count, one) for count, one, _ in groups if one.trained]
-    largest = max((one.numel * one.width for _, one in trained), default=0)
+    trained = [(count, one.numel, kept_width(plan, one.width)) for count, one, _ in groups if one.trained]
+    largest = max((numel * width for _, numel, width in trained), default=0)
     name, implementation = plan.optimizer.name, plan.optimizer.implementation
     if name == "adafactor":
         # Square and update; for weights in half precision also weight and gradient in fp32.
-        return max((one.numel * 4 * (2 if one.width == 4 else 4) for _, one in trained), default=0)
+        return max((numel * 4 * (2 if width == 4 else 4) for _, numel, width in trained), default=0)
     if name == "adamw_8bit" or name in ("none", "sgd", "sgd_momentum") or implementation == "fused":
         return 0
     if implementation == "loop":
         return 2 * largest
     by_width: dict[int, int] = {}
-    for count, one in trained:
-        by_width[one.width] = by_width.get(one.width, 0) + count * one.numel * one.width
+    for count, numel, width in trained:
+        by_width[width] = by_width.get(width, 0) + count * numel * width
     return max(by_width.values(), default=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from firstfault.memory.layers import Weights
-from firstfault.memory.plan import Parallel
+from firstfault.memory.plan import DTYPE_BYTES, MemoryPlan, Parallel
 from firstfault.memory.shapes import Layer
 from firstfault.memory.tape import Gradients, Parameter, Tape, Tensor
 
@@ -21,23 +21,47 @@ def divisor(parallel: Parallel, what: str) -> int:
     return 1
 
 
+def kept_width(plan: MemoryPlan, width: int) -> int:
+    """Bytes an element of a trained shard, of its gradient and of its state: FSDP computes in another type than it keeps."""
+    if plan.parallel.strategy not in ("fsdp1", "fsdp2"):
+        return width
+    return DTYPE_BYTES[plan.parallel.shard_dtype or plan.weights]
+
+
 class LayerShards:
-    """Gathers a layer's weights around its forward and backward (not for ZeRO-2), and turns its gradients into shards."""
+    """Gathers a layer's weights around its forward and backward (not for ZeRO-2), and turns its gradients into shards.
 
-    def __init__(self, tape: Tape, parallel: Parallel, *, compute: int, reduce: int) -> None:
-        self.tape, self.parallel, self.compute, self.reduce = tape, parallel, compute, reduce
-        self.gathers = parallel.strategy in FSDP
+    As torch 2.13 does it: FSDP1 gathers one layer at a time in forward, FSDP2 has the buffer of the gather beside the weights
+    that are copied out of it, and while they are copied also the buffer of the layer before. In backward the layer before is
+    gathered already, but before the first there is none. FSDP2 lets go of the input of a reduction when the next one starts.
+    """
+
+    def __init__(self, tape: Tape, plan: MemoryPlan, *, compute: int, reduce: int) -> None:
+        self.tape, self.parallel, self.compute, self.reduce = tape, plan.parallel, compute, reduce
+        self.kept = kept_width(plan, reduce)
+        self.gathers = self.parallel.strategy in FSDP
         self._held: dict[int, list[Tensor]] = {}
+        self._first: int | None = None
+        self._reducing: Tensor | None = None
 
-    def gradient_bytes(self, whole: int) -> int:
-        """Bytes of gradients that stay on this device of `whole`."""
-        return whole // max(1, self.parallel.world)
+    def gradient_bytes(self, numel: int) -> int:
+        """Bytes of gradients that stay on this device of `numel` elements."""
+        return numel * self.kept // max(1, self.parallel.world)
+
+    def end(self) -> None:
+        """Backward is over: nothing is being reduced."""
+        self._reducing = None
 
     def around(self, run: Run) -> Run:
         """`run` with the weights of its layer (and of the ones prefetched) gathered around forward and backward."""
 
         def gathered(layer: Layer, weights: Weights, x: Tensor) -> Tensor:
-            held = self._gather(weights)
+            if self._first is None:
+                self._first = id(weights)
+            once = self.parallel.strategy == "fsdp1"
+            before = self._gather(weights, 0 if once or self.tape.phase == "backward" else 1)
+            held = self._gather(weights, 1 if once else 2)
+            del before
             start = self._hook(x, weights, opens=False)
             out = run(layer, weights, start)
             del start, held
@@ -45,11 +69,10 @@ class LayerShards:
 
         return gathered
 
-    def _gather(self, weights: Weights) -> list[Tensor]:
+    def _gather(self, weights: Weights, copies: int) -> list[Tensor]:
         if not self.gathers:
             return []
         size = sum(one.numel for one in weights.all())
-        copies = 1 + self.parallel.prefetch_layers
         return [self.tape.new(size, self.compute, "gathered weights") for _ in range(copies)]
 
     def _hook(self, x: Tensor, weights: Weights, *, opens: bool) -> Tensor:
@@ -59,21 +82,27 @@ class LayerShards:
 
         def backward(g: Tensor) -> Gradients:
             if opens:
-                box[key] = self._gather(weights)
+                before = 0 if key == self._first else self.parallel.prefetch_layers
+                box[key] = self._gather(weights, 1 + before)
                 return (g,)
-            trained = [one for one in weights.all() if one.trained and one.grad is not None]
-            whole = sum(one.numel for one in trained)
-            flat = self.tape.new(whole, self.reduce, "reduce buffers")
-            for one in trained:
-                one.grad = None
-            shard = self.tape.new(whole // max(1, self.parallel.world), self.reduce, "gradients")
-            del flat
-            if trained:
-                trained[0].grad = shard.storage
+            self._scatter(weights)
             box.pop(key, None)
             return (g,)
 
         return self.tape.record(Tensor(x.storage, x.numel, x.width), (x,), backward)
+
+    def _scatter(self, weights: Weights) -> None:
+        trained = [one for one in weights.all() if one.trained and one.grad is not None]
+        if not trained:
+            return
+        self.end()
+        whole = sum(one.numel for one in trained)
+        self._reducing = self.tape.new(whole, self.reduce, "reduce buffers")
+        for one in trained:
+            one.grad = None
+        trained[0].grad = self.tape.new(self.gradient_bytes(whole), 1, "gradients").storage
+        if self.parallel.strategy != "fsdp2":
+            self.end()
 
 
 def bucket_bytes(parallel: Parallel, gradients: list[Parameter]) -> int:

@@ -133,8 +133,10 @@ class Model:
         return tape.record(Tensor(hidden.storage, numel, width), (hidden,), backward)
 
     def _gradient_bytes(self, weights: Weights) -> int:
-        total = sum((one.numel * one.width + 511) // 512 * 512 for one in weights.all() if one.trained and not one.bucketed)
-        return total if self.shards is None else self.shards.gradient_bytes(total)
+        trained = [one for one in weights.all() if one.trained]
+        if self.shards is not None:
+            return self.shards.gradient_bytes(sum(one.numel for one in trained))
+        return sum((one.numel * one.width + 511) // 512 * 512 for one in trained if not one.bucketed)
 
     def _one(self, layer: Layer, weights: Weights, hidden: Tensor) -> Tensor:
         run = self.code.run if self.shards is None else self.shards.around(self.code.run)

@@ -175,6 +175,7 @@ class Step:
         if phase is None:
             self.enter("loss")
         loss = lose(self.model, logits)
+        self.model.last = None
         if plan.parallel.strategy == "dp" and plan.parallel.world > 1:
             if phase is None:
                 self.enter("gather")
@@ -241,6 +242,7 @@ class Step:
         tape.recording = False
         logits = model.forward()
         loss = lose(model, logits)
+        model.last = None
         del loss
         processes = plan.parallel.world if plan.parallel.strategy != "single" else 1
         sets = evaluation.kept_logits(told, processes)

@@ -35,6 +35,7 @@ class Model:
         self.head_bias = Parameter(head.out, width, trained=full) if head is not None and head.bias else None
         self.patch = Parameter(shape.patch.numel, width, trained=full) if shape.patch else None
         self.counted: list[Storage] = []
+        self.last: Tensor | None = None
 
     def forward(self) -> Tensor:
         """The logits of one micro-batch; the last hidden state where the loss makes them itself, in pieces."""
@@ -61,6 +62,8 @@ class Model:
             return hidden
         tape.kind = "logits"
         logits = op.linear(tape, hidden, self.head, shape.head.out, shape.head.into, bias=self.head_bias)
+        # The model's outputs hold the last hidden state until the loss is there.
+        self.last = hidden
         del hidden
         if shape.scales_logits:
             logits = op.scale(tape, logits)
@@ -75,6 +78,10 @@ class Model:
         tape, shape, numel = self.tape, self.shape, self.setting.rows * self.shape.hidden
         width = self.setting.width
         hidden = self._looked_up(self.tables[0], numel)
+        if self.plan.lora is not None and self.plan.checkpointing:
+            # transformers lets the embeddings' output require a gradient, or nothing inside a checkpoint would get one: a leaf,
+            # which stays as long as the graph.
+            hidden = self._opened(hidden)
         if shape.kind != "encoder-decoder":
             for table in self.tables[1:]:
                 hidden = op.add(tape, hidden, self._looked_up(table, self.setting.seq * shape.hidden))
@@ -82,10 +89,15 @@ class Model:
             hidden = op.scale(tape, hidden)
         if shape.embedding_norm and self.norms:
             hidden = layer_norm(tape, hidden, self.norms[0], shape.hidden, width=4 if self.setting.autocast else 0)
-        if self.plan.lora is not None and self.plan.checkpointing:
-            # transformers lets the embeddings' output require a gradient, or nothing inside a checkpoint would get one.
-            hidden = tape.record(hidden, (Parameter(0, width),), lambda g: (None,))
         return op.dropout(tape, hidden, shape.embedding_dropout)
+
+    def _opened(self, hidden: Tensor) -> Tensor:
+        leaf = Tensor(hidden.storage, hidden.numel, hidden.width)
+
+        def backward(g: Tensor, saved: Tensor = leaf) -> Gradients:
+            return (None,)
+
+        return self.tape.record(hidden, (Parameter(0, hidden.width),), backward)
 
     def _looked_up(self, table: Parameter, numel: int) -> Tensor:
         """Rows of a table; its gradient is as large as the table."""

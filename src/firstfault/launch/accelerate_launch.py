@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from firstfault.launch.accelerate_config import Config, TooLarge, build
-from firstfault.launch.accelerate_effect import inherited_ranks, no_effect, origins
 from firstfault.launch.accelerate_flags import options_of
 from firstfault.launch.accelerate_names import LATEST
 from firstfault.launch.accelerate_settle import Settled, Unknown, settle_options
@@ -63,7 +62,10 @@ def plan_accelerate(request: Request) -> Plan:
 def plan_arguments(
     arguments: Arguments, request: Request, version: Version, content: Mapping[str, object] | None = None
 ) -> Plan:
-    """The plan of the options, which are settled in place; `content` is a configuration that was read elsewhere."""
+    """The plan of the options, which are settled in place.
+
+    With `content`, a configuration that was read elsewhere, the places of its values are known there: the plan names none.
+    """
     plan = Plan(tool="accelerate", command=request.words, gpus=request.machine.gpus)
     start = Start(plan=plan)
     try:
@@ -83,7 +85,7 @@ def plan_arguments(
     except Exception as error:
         # The launcher computes with whatever the user wrote, and so does this: what fails here fails there.
         return _stopped(start, PlannedError(type=type(error).__name__, message=str(error)))
-    return _described(start, settled, request, version)
+    return _described(start, settled, request, version, places=content is None)
 
 
 def _handed(content: Mapping[str, object]) -> Callable[[Arguments, Request, Version], Config | None]:
@@ -115,8 +117,12 @@ def _test(request: Request) -> Plan:
     return msgspec.structs.replace(planned, command=request.words, notes=(note, *planned.notes))
 
 
-def _described(start: Start, settled: Settled, request: Request, version: Version) -> Plan:
+def _described(start: Start, settled: Settled, request: Request, version: Version, *, places: bool) -> Plan:
     """The plan with its messages, the places of its values and what has no effect."""
+    if not places:
+        return msgspec.structs.replace(start.plan, launcher=start.launcher)
+    from firstfault.launch.accelerate_effect import inherited_ranks, no_effect, origins
+
     lost = (*no_effect(settled, start, version), *inherited_ranks(start.plan, request))
     return msgspec.structs.replace(
         start.plan,

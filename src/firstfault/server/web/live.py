@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from litestar import get, post
 from litestar.exceptions import NotFoundException
-from litestar.params import FromPath, HeaderParameter
+from litestar.params import FromPath, FromQuery, HeaderParameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from firstfault.server.accounts.principal import requires
@@ -81,7 +81,11 @@ def show(run_id: FromPath[str], services: GivenServices, principal: GivenPrincip
 
 @get("/live/{run_id:str}/events", include_in_schema=False)
 async def events(
-    run_id: FromPath[str], services: GivenServices, principal: GivenPrincipal, last_seen: LastSeen = None, after: int = 0
+    run_id: FromPath[str],
+    services: GivenServices,
+    principal: GivenPrincipal,
+    last_seen: LastSeen = None,
+    after: FromQuery[int] = 0,
 ) -> ServerSentEvent:
     """Findings after the event that was seen last, and the pulse of the run, as long as the page is open."""
     run = await asyncio.to_thread(_found, run_id, principal, services)

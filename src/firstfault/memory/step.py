@@ -76,7 +76,6 @@ class Model:
 
     def _embedded(self) -> Tensor:
         tape, shape, numel = self.tape, self.shape, self.setting.rows * self.shape.hidden
-        width = self.setting.width
         hidden = self._looked_up(self.tables[0], numel)
         if self.plan.lora is not None and self.plan.checkpointing:
             # transformers lets the embeddings' output require a gradient, or nothing inside a checkpoint would get one: a leaf,

@@ -106,8 +106,9 @@ def forecast(
     from firstfault.memory.tiers import forecast as make_forecast
 
     settings: Settings = {}
-    for path in files:
-        settings |= _read(path)
+    texts = {path: _text(path) for path in files}
+    for path, text in texts.items():
+        settings |= _read(path, text)
     if command:
         settings |= _launched(command)
     for name, value in training.items():
@@ -126,7 +127,7 @@ def forecast(
         plan = replace(plan, allocator=read_alloc_conf(alloc_conf))
     measured = read_measurement(tier, log, snapshot)
     made, plan = make_forecast(plan, python=_interpreter(tier, python), measured=measured)
-    made = _with_changes(plan, made, fit=fit)
+    made = _with_changes(plan, made, fit=fit, texts=texts)
     if form == "json":
         from firstfault.render.json import to_json
 
@@ -139,7 +140,7 @@ def forecast(
     return {"fits": 0, "does not fit": 1}.get(made.verdict, 3)
 
 
-def _with_changes(plan: MemoryPlan, made: Forecast, *, fit: bool) -> Forecast:
+def _with_changes(plan: MemoryPlan, made: Forecast, *, fit: bool, texts: dict[str, str]) -> Forecast:
     """`made` with the table of changes, which is by formula in every tier; without one for a model that only a trace knows."""
     from msgspec.structs import replace
 
@@ -147,7 +148,7 @@ def _with_changes(plan: MemoryPlan, made: Forecast, *, fit: bool) -> Forecast:
     from firstfault.memory.fit import with_changes
 
     try:
-        computed = with_changes(plan, compute(plan), fit=fit)
+        computed = with_changes(plan, compute(plan), fit=fit, files=texts)
     except UsageError:
         return made
     return replace(made, changes=computed.changes, fit=computed.fit)
@@ -167,16 +168,23 @@ def _interpreter(tier: str, python: str | None) -> str | None:
     return found
 
 
-def _read(path: str) -> Settings:
+def _text(path: str) -> str:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            return file.read(MAX_FILE_BYTES).decode()
+    except (OSError, ValueError) as error:
+        raise UnreadableInputError(f"not read: {str(error).splitlines()[0]}", where=path) from error
+
+
+def _read(path: str, text: str) -> Settings:
     import yaml
 
     from firstfault.memory.arguments import flat
 
     try:
-        with open(path, "rb") as file:  # noqa: PTH123
-            # JSON is YAML but for tabs.
-            told = yaml.safe_load(file.read(MAX_FILE_BYTES).replace(b"\t", b" "))
-    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
+        # JSON is YAML but for tabs.
+        told = yaml.safe_load(text.replace("\t", " "))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UnreadableInputError(f"not read: {str(error).splitlines()[0]}", where=path) from error
     if not isinstance(told, dict):
         raise UnreadableInputError("no keys at the top", where=path)

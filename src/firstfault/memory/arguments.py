@@ -59,7 +59,7 @@ OPTIMIZERS: dict[str, Optimizer] = {
 }
 """By the names that the Trainer's `optim` uses."""
 _ATTENTION: dict[str, Attention] = {"eager": "eager", "sdpa": "sdpa", "flash_attention_2": "flash_attention_2"}
-_SAME = {
+SAME = {
     "per_device_train_batch_size": "batch",
     "train_micro_batch_size_per_gpu": "batch",
     "micro_batch_size": "batch",
@@ -110,8 +110,8 @@ def flat(config: Mapping[str, Any], where: str, prefix: str = "") -> Settings:
         path = f"{prefix}{key}"
         if isinstance(value, Mapping):
             found |= flat(value, where, f"{path}.")
-        elif path in _SAME and value is not None and value != "auto":
-            found[_SAME[path]] = Given(value, where)
+        elif path in SAME and value is not None and value != "auto":
+            found[SAME[path]] = Given(value, where)
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from firstfault.memory.closed_form import forecast
+from firstfault.memory.edits import Files, changed_settings, edit_files
 from firstfault.memory.plan import MemoryPlan
 from firstfault.model.forecast import Change, Forecast
 
@@ -14,10 +15,13 @@ _RANK = {"fits": 0, "tight": 1, "unknown": 2, "does not fit": 3}
 _Edit = tuple[str, str, str, MemoryPlan]
 
 
-def with_changes(plan: MemoryPlan, made: Forecast, *, fit: bool) -> Forecast:
-    """`made` with the table of single changes and, with `fit`, the changes that together fit."""
+def with_changes(plan: MemoryPlan, made: Forecast, *, fit: bool, files: Files | None = None) -> Forecast:
+    """`made` with the table of single changes and, with `fit`, the changes that together fit.
+
+    Where a file of arguments (text by path) can say a change of `fit`, its edit is a diff of that file; all apply in turn.
+    """
     changes = tuple(sorted((_tried(made, edit) for edit in _edits(plan)), key=lambda one: -one.saved))
-    return replace(made, changes=changes, fit=tuple(_shortest(plan, made)) if fit else ())
+    return replace(made, changes=changes, fit=tuple(_shortest(plan, made, files or {})) if fit else ())
 
 
 def _tried(before: Forecast, edit: _Edit) -> Change:
@@ -33,7 +37,7 @@ def needed(made: Forecast) -> int:
     return peak.allocated.mid + peak.total.mid - peak.reserved.mid
 
 
-def _shortest(plan: MemoryPlan, made: Forecast) -> Iterator[Change]:
+def _shortest(plan: MemoryPlan, made: Forecast, files: Files) -> Iterator[Change]:
     """Changes in the order of their cost, each kept only if it helps, until the verdict is `fits`."""
     if made.limit is None or made.verdict == "fits":
         return
@@ -45,8 +49,9 @@ def _shortest(plan: MemoryPlan, made: Forecast) -> Iterator[Change]:
         if not helping:
             return
         edit, change = helping[0]
-        yield change
-        current = edit[3]
+        written, diff = edit_files(files, changed_settings(current, edit[3]))
+        yield replace(change, edit=diff) if diff else change
+        current, files = edit[3], written or files
         before = forecast(current)
         if before.verdict == "fits":
             return

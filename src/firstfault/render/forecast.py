@@ -29,7 +29,7 @@ def render_forecast(made: Forecast, *, width: int = 80, color: bool = False, asc
         canvas.heading("MAKE IT FIT", "each change on top of the ones before it")
         for number, change in enumerate(made.fit, 1):
             canvas.prose(f"{number}. {change.title}  ({change.cost})", hanging=5)
-            canvas.code([(change.edit, "added")], indent=5)
+            canvas.code([(line, _edit_role(line)) for line in change.edit.splitlines()], indent=5)
             canvas.prose(f"peak {format_size(change.peak)}: {change.verdict}", indent=5)
     if made.changes:
         _changes(canvas, made.changes)
@@ -39,6 +39,11 @@ def render_forecast(made: Forecast, *, width: int = 80, color: bool = False, asc
         canvas.prose(fact.why)
         canvas.command(fact.command)
     return canvas.text()
+
+
+def _edit_role(line: str) -> Role:
+    """A line of a diff, or of a call to write."""
+    return "fault" if line.startswith("-") else "dim" if line[:1] in (" ", "@") else "added"
 
 
 def _verdict(canvas: Canvas, made: Forecast) -> None:

@@ -98,3 +98,13 @@ def test_consumer_cards_under_an_old_driver_stop_a_plain_start() -> None:
     found = rank0("python train.py", gpus=2, gpu_name="NVIDIA GeForce RTX 4090", driver="535.54.03")
     assert found.error is not None and found.error.type == "NotImplementedError"
     assert rank0("python train.py", gpus=2, gpu_name="NVIDIA GeForce RTX 4090", driver="550.54.14").error is None
+
+
+def test_plain_values_in_the_script_are_those_of_its_trainer() -> None:
+    text = "args = TrainingArguments('o', per_device_train_batch_size=8, gradient_accumulation_steps=4)\n# use_cpu=True\n"
+    found = rank0("torchrun --nproc_per_node 2 train.py", files={"train.py": text})
+    assert (found.per_device_batch, found.effective_batch, found.device) == (8, 64, "cuda:0")
+    told = rank0("torchrun --nproc_per_node 2 train.py --per_device_train_batch_size 2", files={"train.py": text})
+    assert told.per_device_batch == 2
+    alone = rank0("python train.py", files={"train.py": "args = TrainingArguments('o', use_cpu=True)\n"})
+    assert (alone.device, alone.n_gpu, alone.wraps_in_DataParallel) == ("cpu", 0, False)

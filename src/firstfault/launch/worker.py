@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -11,6 +11,7 @@ from firstfault.launch.expansion import holds_unknown
 from firstfault.launch.lightning import decide_lightning
 from firstfault.launch.request import Request, Version, version_numbers
 from firstfault.launch.visible import visible_devices
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.plan import Plan, PlannedError, Process, Rank0
 
 PER_DEVICE_BATCH = 4
@@ -37,6 +38,9 @@ _RTX_4000 = (
     "Using RTX 4000 series doesn't support faster communication broadband via P2P or IB. Please set"
     ' `NCCL_P2P_DISABLE="1"` and `NCCL_IB_DISABLE="1" or use `accelerate launch` which will do this automatically.'
 )
+_WRITTEN = lazy_pattern(
+    r"\b(per_device_train_batch_size|gradient_accumulation_steps|use_cpu|no_cuda|torch_compile)\s*=\s*(True|\d{1,6})\b"
+)
 _TRUE = frozenset({"1", "true", "yes", "y", "on", "t"})
 
 # Versions of accelerate, read in its releases: from this one on the rule is the new one.
@@ -51,6 +55,8 @@ def complete(plan: Plan, request: Request) -> Plan:
     environment = child_environment(plan, request)
     gpus = request.machine.gpus
     script = plan.spawn.argv if plan.spawn else plan.command
+    text = _script_text(script, request)
+    script = (*_written(text), *script)
     if plan.starter == "torchelastic":
         error = virtual_rank_error(plan, environment)
         if error is not None:
@@ -63,7 +69,7 @@ def complete(plan: Plan, request: Request) -> Plan:
     rank0 = decide({**environment, **first.env}, request, script)
     processes = tuple(_seen(process, {**environment, **process.env}, request, script) for process in processes)
     notes = (*plan.notes, MPI_ADDS) if plan.starter == "mpirun" and not processes else plan.notes
-    lightning = decide_lightning({**environment, **first.env}, rank0.visible_gpus, _script_text(script, request))
+    lightning = decide_lightning({**environment, **first.env}, rank0.visible_gpus, text)
     joined = rank0.init_process_group is not None and rank0.parallel_mode not in (None, "ParallelMode.DISTRIBUTED")
     log = (*plan.log, GROUP_UNUSED) if joined else plan.log
     return msgspec.structs.replace(plan, processes=processes, rank0=rank0, log=log, notes=notes, lightning=lightning)
@@ -73,6 +79,20 @@ def _script_text(script: Sequence[str], request: Request) -> str:
     """The text of the Python file that the words start; empty where it is not at hand."""
     path = next((word for word in script if word.endswith(".py")), None)
     return (request.read(path) or "") if path else ""
+
+
+def _written(text: str) -> Iterator[str]:
+    """The arguments of a Trainer that stand in its script as plain values, as options of a command line.
+
+    A script that reads its command line may still be told otherwise there.
+    """
+    if "TrainingArguments(" not in text and "Config(" not in text:
+        return
+    values: dict[str, set[str]] = {}
+    for found in _WRITTEN.finditer(text):
+        if "#" not in text[text.rfind("\n", 0, found.start()) + 1 : found.start()]:
+            values.setdefault(found[1], set()).add(found[2])
+    yield from (f"--{name}={next(iter(given)).lower()}" for name, given in values.items() if len(given) == 1)
 
 
 def _seen(process: Process, environment: Mapping[str, str], request: Request, script: Sequence[str]) -> Process:

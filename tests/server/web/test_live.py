@@ -54,6 +54,7 @@ def test_what_is_found_appears_on_the_open_page(address: str, tmp_path: Path) ->
         assert page.text_content("#state") == "Something failed."
         page.wait_for_selector("#streams tr:nth-child(2)")
         assert page.text_content("#streams tr:nth-child(2) td:nth-child(2)") == "3"
+        assert page.text_content("#count") == "2 streams"
         assert page.evaluate("document.images.length") == 0
         assert serious(page) == [] and overflow(page) <= 0
         if folder := os.environ.get("SCREENSHOTS"):

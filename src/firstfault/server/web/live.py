@@ -31,10 +31,11 @@ LastSeen = Annotated[str | None, HeaderParameter(name="Last-Event-ID")]
 
 
 class Pulse(msgspec.Struct, frozen=True):
-    """What changes on a page while its run goes on: counts and the last lines."""
+    """What changes on a page while its run goes on: counts, and the last lines of its first streams."""
 
     records: int
     last_at: datetime
+    count: int
     streams: list[StreamView]
 
 
@@ -71,7 +72,6 @@ def show(run_id: FromPath[str], services: GivenServices, principal: GivenPrincip
         principal,
         run=run,
         pulse=pulse,
-        hidden=max(len(services.store.streams.states(run.id)) - SHOWN_STREAMS, 0),
         findings=findings[::-1],
         last_event=events[-1].id if events else 0,
         silent_s=(datetime.now(UTC) - run.last_at).total_seconds(),
@@ -136,8 +136,8 @@ def _found(run_id: str, principal: Principal, services: Services) -> Run:
 
 
 def _pulse(run: Run, services: Services) -> Pulse:
-    states = sorted(services.store.streams.states(run.id), key=_order)[:SHOWN_STREAMS]
-    return Pulse(run.records, run.last_at, [_view(state) for state in states])
+    states = sorted(services.store.streams.states(run.id), key=_order)
+    return Pulse(run.records, run.last_at, len(states), [_view(state) for state in states[:SHOWN_STREAMS]])
 
 
 def _order(state: StreamState) -> tuple[bool, int, str]:

@@ -40,6 +40,7 @@ function addFinding(found) {
 function showPulse(pulse) {
   heard = Date.now();
   byId("records").textContent = pulse.records.toLocaleString("en");
+  byId("count").textContent = pulse.count === 1 ? "1 stream" : `${pulse.count.toLocaleString("en")} streams`;
   byId("heard").textContent = pulse.last_at.slice(0, 19).replace("T", " ") + " UTC";
   const rows = new Map([...byId("streams").rows].map((row) => [row.dataset.name, row]));
   for (const stream of pulse.streams) {

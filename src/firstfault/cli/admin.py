@@ -32,7 +32,7 @@ def admin(ctx: click.Context, config: Path | None, database: str | None) -> None
 @admin.command("migrate")
 @click.pass_obj
 def migrate_database(given: tuple[Path | None, str | None]) -> None:
-    """Bring the database to the newest schema (`serve` does so when it starts)."""
+    """Bring the database to the newest schema. `serve` does so when it starts."""
     settings = _settings(given)
     from firstfault.server.admin import migrate
 
@@ -79,7 +79,7 @@ def create_account(given: tuple[Path | None, str | None], email: str, is_admin: 
 @click.argument("email")
 @click.pass_obj
 def set_password(given: tuple[Path | None, str | None], email: str) -> None:
-    """Set the password of somebody who lost his, and end his sessions."""
+    """Give an account a new password. Its sessions end."""
     with _console(given) as console:
         console.account_of(email)
         console.give_password(email, _password())
@@ -108,7 +108,7 @@ def set_tier(given: tuple[Path | None, str | None], email: str, tier: str) -> No
 @click.option("--undo", is_flag=True, help="Let it in again.")
 @click.pass_obj
 def disable(given: tuple[Path | None, str | None], email: str, undo: bool) -> None:
-    """Keep an account out: its sessions end, its tokens do not work."""
+    """Keep an account out. Its sessions end, its tokens do not work."""
     _change(given, email, disabled=not undo)
 
 
@@ -117,7 +117,7 @@ def disable(given: tuple[Path | None, str | None], email: str, undo: bool) -> No
 @click.option("--team", metavar="ID", help="Into this team as well.")
 @click.pass_obj
 def invite(given: tuple[Path | None, str | None], email: str | None, team: str | None) -> None:
-    """Print the link of an invitation that works once (for one address, if one is given)."""
+    """Print the link of a new invitation. It works once, and for one address only if one is given."""
     with _console(given) as console:
         click.echo(console.invite(email, team))
 
@@ -148,7 +148,7 @@ def audit(given: tuple[Path | None, str | None], actor: str | None, limit: int) 
 @admin.command()
 @click.pass_obj
 def expire(given: tuple[Path | None, str | None]) -> None:
-    """Delete now what is older than the settings keep (a running console does so every six hours)."""
+    """Delete now what is older than the settings say. A running console does so every six hours."""
     with _console(given) as console:
         for name, count in console.store.retention.expire(console.settings).items():
             click.echo(f"{name:<12} {count:>10,}")
@@ -159,7 +159,7 @@ def expire(given: tuple[Path | None, str | None]) -> None:
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.pass_obj
 def export(given: tuple[Path | None, str | None], email: str, file: Path) -> None:
-    """Write everything that is kept of an account to a new zip FILE."""
+    """Write all that is kept of an account to a zip. FILE must not exist."""
     with _console(given) as console:
         count = console.export(email, file)
     click.echo(f"{count} files in {safe.line(str(file))}")
@@ -170,7 +170,7 @@ def export(given: tuple[Path | None, str | None], email: str, file: Path) -> Non
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def erase(given: tuple[Path | None, str | None], email: str, yes: bool) -> None:
-    """Delete an account and everything that is kept of it, for good."""
+    """Delete an account with all that is kept of it. For good."""
     with _console(given) as console:
         console.account_of(email)
         if not yes:

@@ -26,7 +26,7 @@ EXACT = 2**53 - 1
 
 
 class Side(NamedTuple):
-    """Path, signal, line, offset and captures of each event, the capsule's bytes, and the files by the path they are sent as."""
+    """Path, signal, line, offset and captures of each event, the capsule's bytes, the files by the path they are sent as."""
 
     events: list[list[Any]]
     capsule: bytes

@@ -24,7 +24,7 @@ from firstfault.scan.scanner import Scanner
 
 # Beside this file lies a `server.py`: the folder itself is named.
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "server"))
-from live_console import live_console  # noqa: E402
+from live_console import live_console
 
 CHROMIUM = "/usr/bin/chromium"
 WATCH_TASKS = """() => {
@@ -48,18 +48,31 @@ def main() -> int:
         size = log.stat().st_size
         for number in range(options.rounds):
             seconds = engine(log, Scanner(pack.signals))
-            print(f"round {number + 1}: engine (hyperscan) {size / seconds / 1e9:.2f} GB/s")
+            print(f"round {number + 1}: engine (hyperscan) {size / seconds / 1e9:.2f} GB per second of processor")
         with live_console(Path(name)) as address:
             in_browser(address, log, encode(gather_capsule([log], pack)), options.rounds)
     return 0
 
 
 def engine(log: Path, scanner: Scanner) -> float:
-    """Seconds of one scan."""
-    begin = time.perf_counter()
+    """Seconds of processor of one scan."""
+    begin = time.process_time()
     with log.open("rb", buffering=0) as stream:
         scanner.scan(stream)  # type: ignore[arg-type]
-    return time.perf_counter() - begin
+    return time.process_time() - begin
+
+
+def renderer_seconds() -> float:
+    """Seconds of processor that the processes which run pages and their workers took so far."""
+    total = 0.0
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"--type=renderer" in (folder / "cmdline").read_bytes():
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        except OSError:
+            continue
+    return total
 
 
 def in_browser(address: str, log: Path, capsule: bytes, rounds: int) -> None:
@@ -75,17 +88,18 @@ def in_browser(address: str, log: Path, capsule: bytes, rounds: int) -> None:
             page.on("request", lambda request, kept=bodies: kept.append(request.post_data_buffer or b""))
             page.goto(f"{address}/", wait_until="networkidle")
             page.evaluate(WATCH_TASKS)
-            begin = time.perf_counter()
+            begin, used = time.perf_counter(), renderer_seconds()
             page.set_input_files("#files", str(log))
             page.wait_for_selector("#review:not([hidden])", timeout=300_000)
-            seconds = time.perf_counter() - begin
+            seconds, used = time.perf_counter() - begin, renderer_seconds() - used
             longest = page.evaluate("window.longest")
             before = [body for body in bodies if body]
             sent = _sent(page, bodies)
             print(
-                f"round {number + 1}: browser {size / seconds / 1e9:.2f} GB/s ({size / MB:.0f} MB in {seconds:.2f} s), "
+                f"round {number + 1}: browser {size / seconds / 1e9:.2f} GB/s ({size / MB:.0f} MB in {seconds:.2f} s; "
+                f"{size / max(used, 0.01) / 1e9:.2f} GB per second of processor), "
                 f"longest task of the page {longest:.0f} ms; left before the button {sum(map(len, before))} bytes, "
-                f"after it {len(sent)} bytes, {'the very bytes of' if sent == capsule else 'OTHER BYTES than'} the engine's capsule"
+                f"after it {len(sent)} bytes, {'the' if sent == capsule else 'NOT THE'} bytes of the engine's capsule"
             )
             page.close()
         browser.close()

@@ -48,9 +48,9 @@ export class HandedList {
     if (!one) return;
     const { row, bar } = one;
     bar.remove();
-    row.cells[2].textContent = why || `${lines.toLocaleString("en")} lines read`;
+    row.cells[2].textContent = why || `${linesOf(lines)} read`;
     row.cells[2].classList.toggle("why", Boolean(why));
-    row.cells[3].textContent = why ? "" : kept === lines ? "whole file kept" : `${kept.toLocaleString("en")} lines kept`;
+    row.cells[3].textContent = why ? "" : kept === lines ? "whole file kept" : `${linesOf(kept)} kept`;
   }
 
   remove(id) {
@@ -58,6 +58,10 @@ export class HandedList {
     this.rows.delete(id);
     this.table.hidden = !this.rows.size;
   }
+}
+
+function linesOf(count) {
+  return `${count.toLocaleString("en")} ${count === 1 ? "line" : "lines"}`;
 }
 
 /** `1.2 GB`, `21 KB`. */

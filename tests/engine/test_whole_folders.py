@@ -145,3 +145,15 @@ def test_failure_that_a_restart_survived(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, {"console.log": restarted(1) + goes_on + "[rank0]: Training completed.\n"})
     assert found.verdict == "no_failure"
     assert "Attempt 0 failed (rank 2 raised an exception), the run was restarted" in found.cause
+
+
+def test_abort_by_its_exit_code_alone_does_not_outweigh_a_kill(tmp_path: Path) -> None:
+    """Each node prints a root cause; a rank whose peer was killed is aborted by its watchdog."""
+    first = account("02:00:52.100", 4100, stopped=(4111,), failed=(0, -6, 4110)) + report(
+        "node-1", (0, 0, -6, 4110, "02:00:51")
+    )
+    second = account("02:07:52.100", 5100, stopped=(5110,), failed=(1, -9, 5111)) + report(
+        "node-2", (3, 1, -9, 5111, "02:07:50")
+    )
+    found = diagnosed(tmp_path, {"node-1.log": first, "node-2.log": second})
+    assert named(found) == (3, "likely")

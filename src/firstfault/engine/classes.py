@@ -28,6 +28,9 @@ _ANYWHERE = frozenset({"device_oom", "host_allocation_failed", "cuda_error"})
 # Waits that were seen while they lasted, or in counters: no limit need have run out.
 _SEEN_WAITING = frozenset({"collective.pending", "hang.waits_in_collective", "hang.waits_for_ranks_behind"})
 _PLAIN = FaultClass(id="", prior="context", weight=0, text="")
+_ABORTED = FaultClass(id="native_signal", prior="either", weight=3, text="")
+"""SIGABRT by an exit code alone: watchdogs and lost peers end a process so, more often than a fault of its own."""
+_SIGABRT = (-6, 134)
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -91,7 +94,7 @@ def read_faults(aligned: Aligned, causal: CausalTable) -> list[Fault]:
         if reported and fault_class == "launcher_exception" and event.name == EXCEPTION_EVENT and not event.signal:
             # Cut above its exception line: the launcher raises after it reported its worker.
             fault_class = "launcher_report"
-        spec = classes.get(fault_class, _PLAIN)
+        spec = _ABORTED if _is_bare_abort(event) else classes.get(fault_class, _PLAIN)
         if spec.prior == "context":
             continue
         labels = frozenset({fault_class, *(name for name, members in groups.items() if fault_class in members)})
@@ -109,6 +112,10 @@ def read_faults(aligned: Aligned, causal: CausalTable) -> list[Fault]:
     return faults
 
 
+def _is_bare_abort(event: Event) -> bool:
+    return event.name == EXIT_EVENT and event.captures.get("code") in _SIGABRT
+
+
 def without_unlabelled_copies(faults: Sequence[Fault]) -> list[Fault]:
     """Leave out lines without a rank that a rank printed too: a combined log shows them without their label."""
     labelled = {(f.event.place.attempt, f.fault_class, f.shape) for f in faults if f.rank is not None and not f.is_exit}
@@ -118,7 +125,9 @@ def without_unlabelled_copies(faults: Sequence[Fault]) -> list[Fault]:
 def shape_of(event: Event, traceback: Traceback | None) -> str:
     """Exception type, innermost frame and message with numbers removed; for a plain line its text without prefixes."""
     if traceback is None or not traceback.blocks:
-        return shape_of_text(_PREFIXES.sub("", event.text))
+        # The number is what two ends of processes differ in.
+        code = f"{event.captures.get('code')} " if event.name == EXIT_EVENT else ""
+        return code + shape_of_text(_PREFIXES.sub("", event.text))
     root = traceback.root
     # Whichever allocation or call comes next meets an exhausted or broken device: its frame tells nothing.
     anywhere = event.fault_class in _ANYWHERE or not root.frames

@@ -76,9 +76,30 @@ def test_what_is_shown_is_what_is_sent(tmp_path: Path) -> None:
     server.shutdown()
     server.server_close()
     assert found.returncode == 2 and "FIRSTFAULT_TOKEN" in found.stderr
-    shown = run("diagnose", str(log), "--show-capsule", folder=tmp_path)
+    shown = run("diagnose", str(log), "--show-capsule", "--output", "sent.json", folder=tmp_path)
+    assert shown.returncode == 0, shown.stderr
     (sent,) = _Recorder.bodies
-    assert json.loads(shown.stdout) == json.loads(sent) and b"alice" not in sent
+    assert (tmp_path / "sent.json").read_bytes() == sent and b"alice" not in sent
+    assert run("diagnose", str(log), "--show-capsule", folder=tmp_path).stdout.encode() == sent
+
+
+class _Elsewhere(_Recorder):
+    def do_POST(self) -> None:
+        self.send_response(307)
+        self.send_header("Location", "http://127.0.0.1:1/api/v1/diagnoses")
+        self.end_headers()
+
+
+def test_evidence_and_token_follow_no_redirection(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("ValueError: x\n")
+    server = HTTPServer(("127.0.0.1", 0), _Elsewhere)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    found = run("diagnose", str(log), "--server", address, folder=tmp_path, FIRSTFAULT_TOKEN="ff_x")
+    server.shutdown()
+    server.server_close()
+    assert found.returncode == 2 and "307" in found.stderr
 
 
 def test_a_console_that_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import firstfault
-from firstfault.ingest.capsule import Capsule, gather_capsule, text_capsule
+from firstfault.ingest.capsule import Capsule, encode, gather_capsule, text_capsule
 from firstfault.knowledge.pack import load_pack
 from firstfault.server import work as work_module
 from firstfault.server.work import BusyError, LimitError, RefusedError, Work
@@ -78,6 +79,32 @@ def test_who_finds_no_free_worker_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(BusyError):
         work.diagnose(CAPSULE, {})
     work.close()
+
+
+def test_text_becomes_a_capsule_in_a_worker(work: Work) -> None:
+    text = b"mail alice@example.org\nValueError: x\n"
+    made = work.gather([("run.log", text)], [("email", "email-1")]).decode()
+    assert "alice" not in made and "‹email-2›" in made
+    with pytest.raises(RefusedError):
+        work.gather([("a.bin", bytes(range(256)))])
+
+
+def test_a_bomb_is_the_senders_to_mend_and_the_next_is_answered(work: Work) -> None:
+    bomb = gzip.compress(gzip.compress(b"x" * (64 << 20)))
+    assert b"ValueError" in work.gather([("a.gz", bomb), ("b.log", b"ValueError: x\n")])
+    deep = b'{"schema": "firstfault.capsule/1", "other": ' + b"[" * 200_000
+    with pytest.raises((RefusedError, LimitError)):
+        work.diagnose(deep, {})
+    assert work.diagnose(CAPSULE, {}).entry
+
+
+@pytest.mark.parametrize("kind", [MemoryError, RecursionError])
+def test_more_memory_than_one_may_is_too_much_work(monkeypatch: pytest.MonkeyPatch, kind: type[Exception]) -> None:
+    def fail(*_: object) -> None:
+        raise kind
+
+    monkeypatch.setattr("firstfault.server.worker.diagnose_capsule", fail)
+    assert answer(Task(encode(CAPSULE), {}), PACK).error == "limit"
 
 
 def test_a_fault_of_ours_is_an_answer_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,9 +32,20 @@ _AGAIN = frozenset({429, 502, 503, 504})
 _LONGEST_WAIT_S = 30.0
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Evidence and token go to the address that was named, and to no other."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
+
+
 def show_what_is_sent(inputs: Sequence[str], output: Path | None) -> int:
-    """Writes the capsule as it would be sent, for a person to read."""
-    write(shown(_capsule(inputs)) + "\n", output)
+    """Writes the bytes that would be sent; to a terminal, those laid out for a person to read."""
+    sent = _capsule(inputs)
+    write(shown(sent) + "\n" if output is None and sys.stdout.isatty() else sent, output)
     return 0
 
 
@@ -82,7 +93,7 @@ def _post(url: str, body: bytes) -> dict[str, Any]:
     request = urllib.request.Request(url, data=body, headers=headers, method="POST")
     for last in (*[False] * (TRIES - 1), True):
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
                 found: dict[str, Any] = json.loads(answer.read())
                 return found
         except urllib.error.HTTPError as error:

@@ -12,8 +12,6 @@ from msgspec.structs import replace
 
 from firstfault.history.fingerprint import fingerprint
 from firstfault.ingest.capsule import Capsule, CapsuleSource, encode
-from firstfault.ingest.redact import Redactor
-from firstfault.knowledge.redaction import redaction_rules
 from firstfault.server import ops
 from firstfault.server.accounts.allowance import take_one, tier_of
 from firstfault.server.accounts.principal import requires
@@ -84,12 +82,9 @@ def continued(before: StoredDiagnosis, facts: Mapping[str, str], more: Capsule |
     return Submission(capsule=capsule, facts={**before.facts, **facts}, project=before.project, follows=before.id)
 
 
-def redactor_after(before: StoredDiagnosis, services: Services) -> Redactor:
-    """A redactor whose pseudonyms are none of the answer's: whether a host is the same again cannot be known here."""
-    taken = {
-        (item.kind, f"\0{item.pseudonym}"): item.pseudonym for item in msgspec.json.decode(before.capsule, type=Capsule).masked
-    }
-    return Redactor(redaction_rules(services.pack), names=taken)
+def pseudonyms_of(before: StoredDiagnosis) -> list[tuple[str, str]]:
+    """By kind, for text that follows to use none of them: whether a host is the same again cannot be known here."""
+    return [(item.kind, item.pseudonym) for item in msgspec.json.decode(before.capsule, type=Capsule).masked]
 
 
 def _claim(sent: Submission, key: str, diagnosis_id: str, principal: Principal, services: Services) -> StoredDiagnosis | None:

@@ -6,7 +6,7 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from queue import Empty, Queue
 from threading import Lock
 from time import monotonic
@@ -17,7 +17,7 @@ from firstfault.ingest.capsule import Capsule
 from firstfault.knowledge.schema import Pack
 from firstfault.model.diagnosis import Diagnosis
 from firstfault.server.settings import Settings
-from firstfault.server.worker import MAX_FRAME_BYTES, Outcome, Task, frame
+from firstfault.server.worker import MAX_FRAME_BYTES, Intake, Outcome, Task, frame
 
 WAIT_S = 20.0
 """So long a submission waits for a worker before it is told to come again."""
@@ -59,12 +59,22 @@ class Work:
     def diagnose(self, capsule: Capsule | bytes, facts: Mapping[str, str]) -> Diagnosis:
         """The answer for a capsule. BusyError, LimitError, RefusedError, OwnFaultError where there is none."""
         sent = capsule if isinstance(capsule, bytes) else msgspec.json.encode(capsule)
+        return msgspec.json.decode(self._made(Task(sent, dict(facts))), type=Diagnosis)
+
+    def gather(self, files: Sequence[tuple[str, bytes]], taken: Sequence[tuple[str, str]] = ()) -> bytes:
+        """The redacted capsule of files by name, packed ones too; raises as `diagnose` does.
+
+        `taken` are pseudonyms by kind that an earlier capsule of the same investigation uses.
+        """
+        return self._made(Intake(tuple(files), tuple(taken)))
+
+    def _made(self, task: Task | Intake) -> bytes:
         try:
             worker = self._free.get(timeout=WAIT_S)
         except Empty:
             raise BusyError("all workers are busy") from None
         try:
-            outcome = worker.ask(Task(sent, dict(facts)), self._seconds)
+            outcome = worker.ask(task, self._seconds)
         except (LimitError, OSError) as error:
             self._replace(worker)
             raise LimitError(f"took more than {self._seconds:.0f} s, or more memory than one may") from error
@@ -76,7 +86,7 @@ class Work:
             raise RefusedError(outcome.what, outcome.where, outcome.hint)
         if outcome.error:
             raise OwnFaultError(outcome.what)
-        return msgspec.json.decode(outcome.diagnosis, type=Diagnosis)
+        return outcome.made
 
     def close(self) -> None:
         """Stop all workers; who still waits for one is told that it is busy."""
@@ -107,8 +117,8 @@ class _Worker:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
-    def ask(self, task: Task, seconds: float) -> Outcome:
-        """Send a task and wait. LimitError if no answer came in time or the process died; OSError if it cannot be reached."""
+    def ask(self, task: Task | Intake, seconds: float) -> Outcome:
+        """Send a task and wait. LimitError if it was too much or the process died; OSError if it cannot be reached."""
         process = self._started()
         assert process.stdin is not None and process.stdout is not None
         deadline = monotonic() + seconds
@@ -116,7 +126,10 @@ class _Worker:
         size = int.from_bytes(_receive(process.stdout.fileno(), 4, deadline), "big")
         if size > MAX_FRAME_BYTES:
             raise LimitError("the answer is too large")
-        return msgspec.msgpack.decode(_receive(process.stdout.fileno(), size, deadline), type=Outcome)
+        outcome = msgspec.msgpack.decode(_receive(process.stdout.fileno(), size, deadline), type=Outcome)
+        if outcome.error == "limit":
+            raise LimitError(outcome.what)
+        return outcome
 
     def kill(self) -> None:
         """End the process whatever it does."""

@@ -156,18 +156,22 @@ def test_what_cannot_be_read_is_refused_with_a_reason(
 def test_what_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
     tiers = {"anonymous": {"diagnoses_a_day": 3, "submission_bytes": 10_000, "requests_a_minute": 99}, "new": {}}
     with console(tmp_path, tiers=tiers) as client:
-        sent = 0
 
         def endless() -> Iterator[bytes]:
-            nonlocal sent
-            for _ in range(10_000):
-                sent += 10_000
+            for _ in range(100):
                 yield b"x" * 10_000
+
+        def part_that_never_ends() -> Iterator[bytes]:
+            yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.log"\r\n\r\n'
+            yield from endless()
 
         found = client.post("/api/v1/diagnoses", content=endless(), headers={"Content-Type": "text/plain"})
         assert found.status_code == 413
         declared = client.post("/api/v1/diagnoses", content=b"x" * 10_001, headers={"Content-Type": "text/plain"})
         assert declared.status_code == 413
+        form = {"Content-Type": "multipart/form-data; boundary=b"}
+        assert client.post("/api/v1/diagnoses", content=endless(), headers=form).status_code in (413, 422)
+        assert client.post("/api/v1/diagnoses", content=part_that_never_ends(), headers=form).status_code == 413
         bomb = {"file": ("a.log.gz", gzip.compress(b"x" * (300 << 20)))}
         assert client.post("/api/v1/diagnoses", files=bomb).status_code in (413, 422)
 

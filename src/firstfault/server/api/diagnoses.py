@@ -10,8 +10,7 @@ from litestar import Request, Response, delete, get, patch, post
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, QueryParameter
 
-from firstfault.ingest.capsule import Capsule, handed_capsule
-from firstfault.ingest.handed import Handed
+from firstfault.ingest.capsule import Capsule
 from firstfault.model.diagnosis import Diagnosis
 from firstfault.render.html import to_html
 from firstfault.render.markdown import to_markdown
@@ -23,7 +22,7 @@ from firstfault.server.api.views import Answers, Change, Stored, Summaries, stor
 from firstfault.server.inject import GivenPrincipal, GivenServices
 from firstfault.server.records import Principal, State, StoredDiagnosis
 from firstfault.server.services import Services
-from firstfault.server.submit import Submission, continued, redactor_after, submit
+from firstfault.server.submit import Submission, continued, pseudonyms_of, submit
 from firstfault.server.work import RefusedError
 
 MAX_PAGE = 200
@@ -45,7 +44,7 @@ async def create(
     """Takes a capsule (`firstfault.capsule/1`, application/json), or small text or files, which are redacted on arrival."""
     requires("diagnose", principal)
     limit = tier_of(principal, services.settings).submission_bytes
-    capsule = await read_body(request, services.pack, limit)
+    capsule = await read_body(request, services.work, limit)
     sent = Submission(capsule=capsule, facts=_facts(fact or []), project=project, key=key)
     return await _submitted(sent, request, principal, services)
 
@@ -122,8 +121,7 @@ def continuation(before: StoredDiagnosis, given: Answers, services: Services) ->
     more: Capsule | None = None
     if given.text.strip():
         data = given.text.replace("\r\n", "\n").encode("utf-8", "replace")
-        handed = [Handed(path=PASTED, data=data, size_bytes=len(data))]
-        more = handed_capsule(handed, services.pack, redactor_after(before, services))
+        more = msgspec.json.decode(services.work.gather([(PASTED, data)], pseudonyms_of(before)), type=Capsule)
     return continued(before, given.facts, more)
 
 

@@ -11,7 +11,7 @@ from litestar.params import FromPath
 
 from firstfault.server.accounts.allowance import left, tier_of
 from firstfault.server.accounts.principal import address_key
-from firstfault.server.api.body import capsule_of, read_body
+from firstfault.server.api.body import read_body
 from firstfault.server.inject import GivenPrincipal, GivenServices
 from firstfault.server.submit import Submission, submit
 from firstfault.server.web.frame import Page, go, page
@@ -33,7 +33,7 @@ def start(request: Request[Any, Any, Any], services: GivenServices, principal: G
 @post("/", include_in_schema=False, request_max_body_size=None)
 async def hand_over(request: Request[Any, Any, Any], services: GivenServices, principal: GivenPrincipal) -> Page:
     """The form without script: small text and files are masked on arrival."""
-    capsule = await read_body(request, services.pack, tier_of(principal, services.settings).submission_bytes)
+    capsule = await read_body(request, services.work, tier_of(principal, services.settings).submission_bytes)
     return await _answered(capsule, request, services, principal)
 
 
@@ -57,7 +57,7 @@ async def try_sample(
     name: FromPath[str], request: Request[Any, Any, Any], services: GivenServices, principal: GivenPrincipal
 ) -> Page:
     """A sample without script: its answer."""
-    capsule = await asyncio.to_thread(lambda: capsule_of(sample_files(name), services.pack))
+    capsule = await asyncio.to_thread(lambda: services.work.gather(sample_files(name)))
     return await _answered(capsule, request, services, principal)
 
 

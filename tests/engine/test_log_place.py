@@ -74,3 +74,16 @@ def test_absent_suspect_comes_with_its_place():
     found = attributed(4, *logs)
     assert found.suspects == (3,)
     assert found.circumstances == ("What rank 3 printed was not handed over; look at rank_3.log.",)
+
+
+def test_folder_of_torchrun_on_the_node_of_the_rank(tmp_path):
+    """Both nodes have local ranks 0 and 1: rank 3 is the second of the second node."""
+    files = {
+        f"node-{rank // 2}/logs/none_abc/attempt_0/{rank % 2}/stderr.log": f"[rank{rank}]: start\n{raised(CLOSED, rank=rank)}"
+        for rank in range(3)
+    }
+    found = align(gathered(tmp_path, files))
+    assert place_of_log(3, found) == f"{tmp_path}/node-1/logs/none_abc/attempt_0/1/stderr.log"
+    command = {"cmd.txt": "$ torchrun --nnodes 2 --nproc-per-node 2 train.py\n"}
+    first = {path: text for path, text in files.items() if path.startswith("node-0")} | command
+    assert place_of_log(3, align(gathered(tmp_path / "first", first))) == ""

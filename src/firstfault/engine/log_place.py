@@ -27,6 +27,7 @@ def place_of_log(rank: int, aligned: Aligned) -> str:
     """The path or the command that holds what `rank` printed; empty if nothing tells."""
     options = _options(aligned)
     ways = (
+        _in_torchrun_folder(rank, aligned, _a_node(options)),
         _beside(rank, aligned),
         _of_slurm(rank, aligned, options),
         _of_torchrun(rank, aligned, options),
@@ -43,16 +44,22 @@ def _options(aligned: Aligned) -> Options:
     return {setting.key: str(setting.value) for setting in reversed(settings)}
 
 
+def _in_torchrun_folder(rank: int, aligned: Aligned, a_node: int | None) -> Iterator[str]:
+    """Beside the files of its node: that whose first rank is the last one not above it."""
+    beside: list[tuple[int, str]] = []
+    for report in aligned.bundle.reports:
+        found = _ATTEMPT.match(report.source.path)
+        first = _first_rank(int(found["local"]), report, aligned) if found else None
+        local = -1 if first is None else rank - first
+        if found and 0 <= local < (a_node or rank + 1) and _same_node(rank, report, aligned):
+            beside.append((local, f"{found['before']}{local}{found['after']}"))
+    yield from (path for _, path in sorted(beside, key=lambda one: one[0]))
+
+
 def _beside(rank: int, aligned: Aligned) -> Iterator[str]:
     for report in aligned.bundle.reports:
         known, path = report.source.place, report.source.path
-        found = _ATTEMPT.match(path)
-        if found:
-            first = _first_rank(int(found["local"]), report, aligned)
-            local = None if first is None else rank - first
-            if local is not None and local >= 0 and _same_node(rank, report, aligned):
-                yield f"{found['before']}{local}{found['after']}"
-        elif known.rank is not None:
+        if known.rank is not None and not _ATTEMPT.match(path):
             folder, slash, name = path.rpartition("/")
             pieces = _NUMBER.split(name)
             if [int(number) for number in pieces[1::2]].count(known.rank) == 1:

@@ -23,8 +23,8 @@ def write_export(store: Store, owners: Sequence[Owner], file: IO[bytes]) -> int:
 
 
 def erase_history(store: Store, owner: Owner) -> int:
-    """Delete all records of an owner, who stays; how many there were."""
-    count = store.retention.erase(owner)
+    """Delete all records of an owner, who stays, and whose tokens go on working; how many there were."""
+    count = store.retention.erase(owner, tokens_too=False)
     note(store, owner.id, "erase history", owner.id, f"{count} records")
     return count
 

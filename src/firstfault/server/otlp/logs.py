@@ -26,8 +26,9 @@ class Logs:
         """Done when what is kept of the records is stored. TooManyStreamsError if a run would have too many."""
         writes, failing = self._receiver.take(owner, groups)
         stored = self._journal.put(writes)
-        names = {run.name for run in failing}
-        stored.add_done_callback(lambda done: self._after(done, owner, names, failing))
+        # Of all runs, not only of those that failed: one may have been deleted meanwhile, and is to be made anew.
+        run_ids = {write.run_id for write in writes}
+        stored.add_done_callback(lambda done: self._after(done, run_ids, failing))
         return stored
 
     def close(self) -> None:
@@ -35,10 +36,9 @@ class Logs:
         self._journal.close()
         self._findings.close()
 
-    def _after(self, done: Future[None], owner: Owner, names: set[str], failing: list[Run]) -> None:
+    def _after(self, done: Future[None], run_ids: set[str], failing: list[Run]) -> None:
         if done.exception() is not None:
-            for name in names:
-                self._receiver.forget(owner, name)
+            self._receiver.forget(run_ids)
             return
         for run in failing:
             self._findings.wake(run)

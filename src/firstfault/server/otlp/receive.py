@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 
 from firstfault.ingest.redact import Redactor
@@ -62,9 +62,10 @@ class Receiver:
                 failing.append(states[name].run)
         return writes, failing
 
-    def forget(self, owner: Owner, name: str) -> None:
-        """Read a run from the store again when it is next heard of: what was taken of it could not be stored."""
-        self._runs.pop((owner, name), None)
+    def forget(self, run_ids: Collection[str]) -> None:
+        """Read runs from the store again when they are next heard of: what was taken of them could not be stored."""
+        for key in [key for key, state in list(self._runs.items()) if state.run.id in run_ids]:
+            self._runs.pop(key, None)
 
     def _identity(self, group: Group) -> Identity:
         key = (tuple(group.resource.items()), tuple(group.labels.items()))

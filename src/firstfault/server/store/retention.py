@@ -72,10 +72,10 @@ class Retention:
                 (f"runs/{run_id}.{table.name}.json", _shown(table).where(*wanted)) for table, wanted in of_run
             )
 
-    def erase(self, owner: Owner) -> int:
+    def erase(self, owner: Owner, *, tokens_too: bool = True) -> int:
         """Delete everything that is kept of an owner; how many records there were. His account is deleted apart."""
         with self._access.write() as connection:
-            found = (diagnoses, failures, runs, tokens, submissions)
+            found = (diagnoses, failures, runs, submissions, *((tokens,) if tokens_too else ()))
             return sum(connection.execute(delete(table).where(of_owner(table, owner))).rowcount for table in found)
 
     def _tables(self, wanted: Iterator[tuple[str, Select[Any]]]) -> Iterator[tuple[str, bytes]]:

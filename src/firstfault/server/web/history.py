@@ -11,7 +11,7 @@ from litestar import Response, get, post
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath, FromQuery
 
-from firstfault.server.accounts.people import note
+from firstfault.server.accounts.leaving import erase_history
 from firstfault.server.accounts.principal import requires
 from firstfault.server.inject import GivenPrincipal, GivenServices
 from firstfault.server.records import Failure, Owner, Principal, State
@@ -84,12 +84,11 @@ def set_state(fingerprint: FromPath[str], data: Form, services: GivenServices, p
 
 @post("/h/delete", include_in_schema=False, sync_to_thread=True)
 def delete_all(data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
-    """All answers of the principal's own are gone; those of teams stay."""
+    """All answers and runs of the principal's own are gone; those of teams stay."""
     requires("manage", principal)
     if field(data, "sure") != "yes":
         raise RefusedError("nothing was deleted: tick the box first")
-    count = services.store.diagnoses.delete_all(principal.owner)
-    note(services.store, principal.account_id or principal.owner.kind, "delete all", principal.owner.id, str(count))
+    erase_history(services.store, principal.owner)
     return go(services, "/h")
 
 

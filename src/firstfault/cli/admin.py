@@ -65,7 +65,7 @@ def accounts(given: tuple[Path | None, str | None]) -> None:
 
 @admin.command("create-account")
 @click.argument("email")
-@click.option("--admin", "is_admin", is_flag=True, help="The account may run the console.")
+@click.option("--admin", "is_admin", is_flag=True, help="Mark it as one of those who run the console.")
 @click.option("--tier", help="What it may do a day; default the setting new_accounts_are.")
 @click.pass_obj
 def create_account(given: tuple[Path | None, str | None], email: str, is_admin: bool, tier: str | None) -> None:
@@ -90,7 +90,7 @@ def set_password(given: tuple[Path | None, str | None], email: str) -> None:
 @click.option("--undo", is_flag=True, help="Not any more.")
 @click.pass_obj
 def make_admin(given: tuple[Path | None, str | None], email: str, undo: bool) -> None:
-    """Let an account run the console."""
+    """Mark an account as one of those who run the console."""
     _change(given, email, is_admin=not undo)
 
 

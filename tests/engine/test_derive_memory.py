@@ -8,7 +8,7 @@ from firstfault.knowledge.schema import Signal
 from firstfault.model.fact import Fact
 
 GIB = 1 << 30
-FIGURES = ("total", "free", "allocated", "requested")
+FIGURES = ("total", "free", "allocated", "unallocated", "requested")
 PACK = pack_of(
     facts=[spec(f"oom.{name}_bytes", "bytes") for name in FIGURES],
     signals=[
@@ -115,3 +115,10 @@ def test_no_memory_facts_without_an_out_of_memory_error():
     logs[0].raises("ValueError: x")
     facts = facts_of(*logs, size=1, pack=PACK)
     assert not [name for name in facts if name.startswith("oom.")]
+
+
+def test_what_is_reserved_is_the_sum_of_its_two_parts_where_the_message_names_these():
+    facts = facts_of(oom(requested=2 * GIB, total=24 * GIB, allocated=18 * GIB, unallocated=GIB), pack=PACK)
+    assert facts.value("oom.reserved_bytes") == 19 * GIB
+    assert facts["oom.reserved_bytes"].basis == "derived"
+    assert facts_of(oom(requested=GIB, allocated=18 * GIB), pack=PACK).value("oom.reserved_bytes") is None

@@ -52,3 +52,15 @@ def test_shards_gradients_and_state_have_the_type_of_the_weights_not_of_the_comp
     )  # fmt: skip
     # Weights, gradients and both moments in fp32.
     assert found(plan)["optimizer"] == pytest.approx(16 * NUMEL / 2, rel=0.005)
+
+
+def test_weights_that_are_kept_are_there_through_the_loss() -> None:
+    plan = replace(PLAN, parallel=Parallel(strategy="fsdp1", world=2, reshard=False))
+    freed = found(replace(plan, parallel=replace(plan.parallel, reshard=True)))
+    assert found(plan)["loss"] - freed["loss"] == pytest.approx(2 * 6 * 983_552, rel=0.01)
+
+
+def test_offload_leaves_neither_shards_nor_their_gradients_nor_state_on_the_device() -> None:
+    plan = replace(PLAN, optimizer=Optimizer(implementation="fused"))
+    on_host = Parallel(strategy="fsdp1", world=2, offload_weights=True, offload_optimizer=True)
+    assert found(replace(plan, parallel=on_host))["optimizer"] < 0.01 * 2 * NUMEL

@@ -44,7 +44,13 @@ _FLAGS = (
     ("fused-loss", "Fused cross entropy (Liger)."),
     ("metrics", "Evaluation with compute_metrics: predictions are gathered and kept."),
     ("nf4", "Base weights in 4 bits (QLoRA)."),
+    ("int8", "Base weights in 8 bits."),
+    ("bucket-view", "DDP with gradient_as_bucket_view."),
+    ("no-reshard", "FSDP keeps gathered weights from forward to backward."),
+    ("offload", "FSDP's offload: weights, gradients and optimizer in host memory."),
 )
+
+_SPELLED = {"no_reshard": ("fsdp_reshard", False), "offload": ("fsdp_offload", True)}
 
 
 def _training_options(command: Any) -> Any:
@@ -113,6 +119,7 @@ def forecast(
         settings |= _launched(command)
     for name, value in training.items():
         if value is not None:
+            name, value = _SPELLED.get(name, (name, value))
             settings[name] = Given(value, "--" + name.replace("_", "-"))
     named = model or (str(settings["model"].value) if "model" in settings else None)
     if named is None:

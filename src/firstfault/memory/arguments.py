@@ -52,6 +52,11 @@ OPTIMIZERS: dict[str, Optimizer] = {
     "adamw_bnb_8bit": Optimizer(name="adamw_8bit"),
     "paged_adamw_8bit": Optimizer(name="adamw_8bit", paged=True),
     "paged_adamw_32bit": Optimizer(paged=True, implementation="fused"),
+    "adamw_torch_xla": Optimizer(implementation="foreach"),
+    "adamw_torch_npu_fused": Optimizer(implementation="fused"),
+    "adamw_apex_fused": Optimizer(implementation="fused"),
+    "adamw_anyprecision": Optimizer(implementation="loop"),
+    "paged_adamw": Optimizer(paged=True, implementation="fused"),
     "adafactor": Optimizer(name="adafactor"),
     "sgd": Optimizer(name="sgd"),
     "sgd_momentum": Optimizer(name="sgd_momentum"),
@@ -97,6 +102,14 @@ SAME = {
     "fsdp_config.fsdp_version": "fsdp_version",
     "fsdp_config.fsdp_sharding_strategy": "fsdp_sharding",
     "fsdp_config.fsdp_activation_checkpointing": "checkpointing",
+    "fsdp_config.fsdp_reshard_after_forward": "fsdp_reshard",
+    "fsdp_config.reshard_after_forward": "fsdp_reshard",
+    "fsdp_config.fsdp_offload_params": "fsdp_offload",
+    "fsdp_config.offload_params": "fsdp_offload",
+    "fsdp_config.activation_checkpointing": "checkpointing",
+    "fsdp": "fsdp",
+    "ddp_gradient_as_bucket_view": "bucket_view",
+    "lora_target_modules": "lora_targets",
     "distributed_type": "distributed",
     "bf16": "bf16",
     "fp16": "fp16",
@@ -209,7 +222,8 @@ def _lora(given: Settings) -> Lora | None:
     rank = _whole(given, "lora", 0)
     if not rank:
         return None
-    targets = str(given["lora_targets"].value).split(",") if "lora_targets" in given else ["q_proj", "v_proj"]
+    told = given["lora_targets"].value if "lora_targets" in given else ["q_proj", "v_proj"]
+    targets = [str(one) for one in told] if isinstance(told, (list, tuple)) else str(told).replace(",", " ").split()
     dropout = float(str(given["lora_dropout"].value)) if "lora_dropout" in given else 0.0
     return Lora(rank=rank, targets=tuple(targets), dropout=dropout, dtype="float32")
 
@@ -219,7 +233,7 @@ def _parallel(given: Settings, world: int) -> Parallel:
     distributed = str(given["distributed"].value).upper() if "distributed" in given else ""
     if "zero" in given:
         told = f"zero{_whole(given, 'zero', 2)}"
-    elif not told and distributed == "FSDP":
+    elif not told and (distributed == "FSDP" or _fsdp_words(given)):
         told = "fsdp2" if str(given["fsdp_version"].value if "fsdp_version" in given else 1) == "2" else "fsdp1"
     elif not told and distributed in ("NO", "FALSE"):
         told, world = "single", 1
@@ -227,12 +241,32 @@ def _parallel(given: Settings, world: int) -> Parallel:
     strategy = cast(Strategy, told or ("ddp" if world > 1 else "single"))
     if strategy not in names:
         raise UsageError(f"unknown way to spread a step: {strategy}", hint=f"known: {', '.join(names)}")
+    sharded = strategy in ("fsdp1", "fsdp2")
+    on_host = sharded and (_true(given, "fsdp_offload") or "offload" in _fsdp_words(given))
     return Parallel(
         strategy=strategy if world > 1 or strategy.startswith("zero") else "single",
         world=world,
-        offload_optimizer=_offloaded(given, "offload_optimizer"),
-        offload_weights=_offloaded(given, "offload_weights"),
+        bucket_view=_true(given, "bucket_view"),
+        reshard=not sharded or _reshards(given),
+        offload_optimizer=on_host or _offloaded(given, "offload_optimizer"),
+        offload_weights=on_host or _offloaded(given, "offload_weights"),
     )
+
+
+def _fsdp_words(given: Settings) -> list[str]:
+    """Trainer's `fsdp`: `full_shard auto_wrap offload`; older files hold a list."""
+    told = given["fsdp"].value if "fsdp" in given else ""
+    words = [str(one) for one in told] if isinstance(told, (list, tuple)) else str(told).replace(",", " ").split()
+    return [] if words in (["False"], ["false"]) else words
+
+
+def _reshards(given: Settings) -> bool:
+    """Whether gathered weights go after forward; accelerate's old strategies are numbers or names, and 2 keeps them."""
+    for name in ("fsdp_reshard", "fsdp_sharding"):
+        told = str(given[name].value).upper() if name in given else ""
+        if told in ("FALSE", "0", "NO", "2", "SHARD_GRAD_OP", "HYBRID_SHARD_ZERO2", "5"):
+            return False
+    return "shard_grad_op" not in _fsdp_words(given)
 
 
 def _offloaded(given: Settings, name: str) -> bool:

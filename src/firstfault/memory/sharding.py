@@ -45,7 +45,9 @@ class LayerShards:
         self._reducing: Tensor | None = None
 
     def gradient_bytes(self, numel: int) -> int:
-        """Bytes of gradients that stay on this device of `numel` elements."""
+        """Bytes of gradients that stay on this device of `numel` elements: none where the optimizer runs on the host."""
+        if self.parallel.offload_optimizer or self.parallel.offload_weights:
+            return 0
         return numel * self.kept // max(1, self.parallel.world)
 
     def end(self) -> None:
@@ -56,14 +58,18 @@ class LayerShards:
         """`run` with the weights of its layer (and of the ones prefetched) gathered around forward and backward."""
 
         def gathered(layer: Layer, weights: Weights, x: Tensor) -> Tensor:
+            key = id(weights)
             if self._first is None:
-                self._first = id(weights)
-            once = self.parallel.strategy == "fsdp1"
-            before = self._gather(weights, 0 if once or self.tape.phase == "backward" else 1)
-            held = self._gather(weights, 1 if once else 2)
+                self._first = key
+            once, there = self.parallel.strategy == "fsdp1", key in self._held
+            before = self._gather(weights, 0 if once or there or self.tape.phase == "backward" else 1)
+            held = self._gather(weights, 0 if there else 1 if once else 2)
             del before
             start = self._hook(x, weights, opens=False)
             out = run(layer, weights, start)
+            if not self.parallel.reshard and not there:
+                # Kept from forward to the end of backward (SHARD_GRAD_OP, reshard_after_forward off).
+                self._held[key] = held[:1]
             del start, held
             return self._hook(out, weights, opens=True)
 
@@ -81,6 +87,8 @@ class LayerShards:
         key = id(weights)
 
         def backward(g: Tensor) -> Gradients:
+            if opens and not self.parallel.reshard:
+                return (g,)
             if opens:
                 before = 0 if key == self._first else self.parallel.prefetch_layers
                 box[key] = self._gather(weights, 1 + before)

@@ -44,9 +44,19 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
         allocated = facts.value("oom.allocated_bytes")
         if isinstance(allocated, int) and reserved >= allocated:
             yield _difference("oom.unallocated_bytes", reserved - allocated, "reserved - allocated", event.span)
+    else:
+        yield from _reserved(facts, event.span)
     yield from _processes_on_device(scope, line)
     yield from _other_processes(scope, facts, line)
     yield from _same_device(scope, facts, event.place.host)
+
+
+def _reserved(facts: FactSet, span: SourceSpan) -> Iterator[Fact]:
+    """From torch 2.1 on the message names the two parts of what is reserved, not the whole."""
+    parts = [facts.value(f"oom.{name}_bytes") for name in ("allocated", "unallocated")]
+    whole = sum(part for part in parts if isinstance(part, int))
+    if "oom.reserved_bytes" not in facts and all(isinstance(part, int) for part in parts):
+        yield _difference("oom.reserved_bytes", whole, "allocated + reserved but unallocated", span)
 
 
 def _read(name: str, value: object, span: SourceSpan) -> Fact:

@@ -132,3 +132,11 @@ def test_lines_of_evidence_stay_lines() -> None:
 
 def test_the_page_can_be_written_as_utf8() -> None:
     to_html(hostile()).encode("utf-8")
+
+
+def test_signs_of_the_drawing_lead_to_their_lines() -> None:
+    page = _Page(_html("established"))
+    drawing = _html("established").split("<svg ")[1].split("</svg>")[0]
+    targets = re.findall(r'<a href="#([^"]+)" aria-label="[^"]+">', drawing)
+    assert targets and set(targets) <= set(page.values("id"))
+    assert 'role="group"' in drawing

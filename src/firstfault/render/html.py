@@ -99,12 +99,13 @@ class Sections:
             for lane in lanes.lanes
             for mark in lane.marks
         )
+        drawing = svg.draw(lanes, {item.id for item in words.in_reading_order(self.diagnosis)})
         hidden = f"<p>and {lanes.hidden:,} more ranks</p>" if lanes.hidden else ""
         head = "".join(f"<th scope='col'>{name}</th>" for name in ("rank", "host", "time", "what", "text"))
         return _section(
             "timeline",
             "Timeline",
-            f'<div class="scroll drawn" tabindex="0" role="region" aria-label="Timeline, drawn">{svg.draw(lanes)}</div>{hidden}'
+            f'<div class="scroll drawn" tabindex="0" role="region" aria-label="Timeline, drawn">{drawing}</div>{hidden}'
             "<details class='lanes'><summary>the same as a table</summary><div class='scroll'><table>"
             f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></details>",
         )

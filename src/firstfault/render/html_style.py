@@ -83,6 +83,7 @@ svg .busy { stroke: var(--accent); stroke-width: 5; stroke-linecap: round; opaci
 svg .alive { stroke: var(--line); stroke-width: 5; stroke-linecap: round; }
 svg .initiating { fill: var(--fault); } svg .collateral { fill: var(--card); stroke: var(--soft); stroke-width: 1.6; }
 svg .stopped, svg .silent { stroke: var(--soft); stroke-width: 2; fill: none; } svg .outside { fill: var(--open); }
+svg a:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 svg .axis { stroke: var(--line); } svg .fault-line { stroke: var(--fault); stroke-dasharray: 2 4; opacity: .7; }
 footer { margin-top: 44px; padding-bottom: 44px; } footer p { border-top: 1px solid var(--line); padding-top: 18px; }
 @media (max-width: 640px) {

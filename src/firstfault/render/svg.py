@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from html import escape
 
 from firstfault.render import safe
@@ -17,19 +18,22 @@ _LABEL_CELLS = 19
 _END_CELLS = 22
 
 
-def draw(timeline: Timeline) -> str:
-    """An `svg` element in which everything is named by text or shape, not by colour alone."""
+def draw(timeline: Timeline, shown: Collection[str] = ()) -> str:
+    """An `svg` element in which everything is named by text or shape, not by colour alone.
+
+    A sign whose evidence is `shown` in the same page, under its id, leads to it.
+    """
     lanes = timeline.lanes
     bottom = _TOP + _ROW * len(lanes)
     height = bottom + 54
-    parts = [f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-labelledby="drawing-title">']
+    parts = [f'<svg viewBox="0 0 {_WIDTH} {height}" role="{_role(timeline, shown)}" aria-labelledby="drawing-title">']
     parts.append(f'<title id="drawing-title">{_text(describe(timeline))}</title>')
     faults = [mark.at for lane in lanes for mark in lane.marks if mark.kind == "initiating"]
     if faults:
         at = _x(min(faults))
         parts.append(f'<line class="fault-line" x1="{at}" y1="{_TOP - 8}" x2="{at}" y2="{bottom}"/>')
     for number, lane in enumerate(lanes):
-        parts += _lane(lane, _TOP + _ROW * number + _ROW // 2)
+        parts += _lane(lane, _TOP + _ROW * number + _ROW // 2, shown)
     parts.append(f'<line class="axis" x1="{_LEFT}" y1="{bottom + 2}" x2="{_WIDTH - _RIGHT}" y2="{bottom + 2}"/>')
     parts += _ticks(timeline, bottom + 19)
     parts += _legend(timeline, bottom + 44)
@@ -43,7 +47,7 @@ def describe(timeline: Timeline) -> str:
     return f"{rows}; failed first: {', '.join(first)}" if first else rows
 
 
-def _lane(lane: Lane, y: int) -> list[str]:
+def _lane(lane: Lane, y: int, shown: Collection[str]) -> list[str]:
     strong = " strong" if lane.first else " soft"
     parts = [f'<text class="label{strong}" x="0" y="{y + 4}">{_text(cut(safe.line(lane.label), _LABEL_CELLS))}</text>']
     last = max(mark.at for mark in lane.marks)
@@ -53,10 +57,24 @@ def _lane(lane: Lane, y: int) -> list[str]:
         parts.append(f'<line class="alive" x1="{_x(begin)}" y1="{y}" x2="{_x(last)}" y2="{y}"/>')
     if busy > 0:
         parts.append(f'<line class="busy" x1="{_x(0)}" y1="{y}" x2="{_x(busy)}" y2="{y}"/>')
-    parts += [_sign(mark.kind, _x(mark.at), y, _title(mark)) for mark in lane.marks if mark.kind != "progress"]
+    parts += [_mark(mark, y, lane.label, shown) for mark in lane.marks if mark.kind != "progress"]
     ended = cut(safe.line(lane.ended_by), _END_CELLS)
     parts.append(f'<text class="end{strong}" x="{_WIDTH - _RIGHT + 16}" y="{y + 4}">{_text(ended)}</text>')
     return parts
+
+
+def _role(timeline: Timeline, shown: Collection[str]) -> str:
+    """A drawing is one thing to a screen reader; one that holds links is not."""
+    leads = any(mark.evidence in shown for lane in timeline.lanes for mark in lane.marks if mark.kind != "progress")
+    return "group" if leads else "img"
+
+
+def _mark(mark: Mark, y: int, label: str, shown: Collection[str]) -> str:
+    sign = _sign(mark.kind, _x(mark.at), y, _title(mark))
+    if mark.evidence is None or mark.evidence not in shown:
+        return sign
+    name = _text(f"{label}: {cut(safe.line(mark.text), 80)}")
+    return f'<a href="#{_text(mark.evidence)}" aria-label="{name}">{sign}</a>'
 
 
 def _title(mark: Mark) -> str:

@@ -69,8 +69,7 @@ def _lives_after(offset: int, report: SourceReport) -> bool:
     if any(event.span.offset > offset and _is_life(event) for event in report.events):
         return True
     return any(
-        sample.last_span is not None and sample.last_span.offset > offset and sample.is_repeated
-        for sample in report.progress
+        sample.last_span is not None and sample.last_span.offset > offset and sample.is_repeated for sample in report.progress
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from firstfault.memory.closed_form import forecast
+from firstfault.memory.closed_form import Step, forecast
+from firstfault.memory.families import read_config
 from firstfault.memory.models import bundled
 from firstfault.memory.plan import Device, Evaluation, Lora, MemoryPlan, Optimizer, Parallel
 
@@ -184,3 +185,21 @@ def test_kbit_preparation_computes_the_rest_in_fp32():
     embedding = 128256 * 2048
     assert prepared["load"] - peaks(plan)["load"] == pytest.approx(2 * embedding, rel=0.03)
     assert prepared["backward"] > 1.4 * peaks(plan)["backward"]
+
+
+def test_a_window_that_is_reached_makes_a_mask_and_other_kernels():
+    config = {**bundled()["mistralai/Mistral-7B-v0.1"], "num_hidden_layers": 4}
+    plan = MemoryPlan(config=config, weights="bfloat16", micro_batch=1, seq_len=4096)
+    without = peaks(replace(plan, config={**config, "sliding_window": None}))
+    assert peaks(plan)["forward"] > without["forward"] + 4 * 4096 * 4096 * 2
+    flash = replace(plan, attention="flash_attention_2")
+    assert peaks(flash) == without
+    assert peaks(replace(plan, seq_len=2048))["forward"] < without["forward"]
+
+
+def test_adapters_keep_the_last_hidden_state_while_the_loss_is_computed():
+    plan = MemoryPlan(config=QWEN, weights="bfloat16", micro_batch=4, seq_len=512, lora=Lora(), checkpointing=True)
+    model = Step(plan, read_config(QWEN)).model
+    model.forward()
+    assert model.last is not None
+    assert model.last.numel == 4 * 512 * 1024

@@ -164,13 +164,22 @@ FAMILIES = {
     "qwen3": ("Qwen/Qwen3-0.6B", {"autocast": "bfloat16", "accumulate": 2}),
     "gpt_neox": ("EleutherAI/pythia-160m", {"weights": "bfloat16", "accumulate": 4, "keeps_graphs": True}),
     "opt": ("facebook/opt-125m", {"optimizer": Optimizer(name="adafactor")}),
+    "flash": ("Qwen/Qwen3-0.6B", {"weights": "bfloat16", "attention": "flash_attention_2"}),
+    "window": (
+        "mistralai/Mistral-7B-v0.1",
+        {
+            "config": {**bundled()["mistralai/Mistral-7B-v0.1"], "num_hidden_layers": 4, "sliding_window": 256},
+            "weights": "bfloat16",
+            "optimizer": Optimizer(name="sgd"),
+        },
+    ),
     "gemma3": ("google/gemma-3-1b-pt", {"lora": Lora(rank=8, targets=("all-linear",)), "weights": "bfloat16"}),
 }
 
 
 def test_the_formula_is_within_half_a_percent_of_the_trace(python):
     plans = [
-        MemoryPlan(config=bundled()[name], micro_batch=2, seq_len=256, **changed)  # type: ignore[arg-type]
+        MemoryPlan(**{"config": bundled()[name], "micro_batch": 2, "seq_len": 256} | changed)  # type: ignore[arg-type]
         for name, changed in FAMILIES.values()
     ]
     for name, plan, found in zip(FAMILIES, plans, traces([Request(plan=one) for one in plans], python), strict=True):

@@ -110,6 +110,8 @@ SAME = {
     "fsdp": "fsdp",
     "ddp_gradient_as_bucket_view": "bucket_view",
     "lora_target_modules": "lora_targets",
+    "deepspeed": "deepspeed_file",
+    "deepspeed_config.deepspeed_config_file": "deepspeed_file",
     "distributed_type": "distributed",
     "bf16": "bf16",
     "fp16": "fp16",
@@ -121,7 +123,9 @@ def flat(config: Mapping[str, Any], where: str, prefix: str = "") -> Settings:
     found: Settings = {}
     for key, value in config.items():
         path = f"{prefix}{key}"
-        if isinstance(value, Mapping):
+        if path == "deepspeed" and isinstance(value, Mapping):
+            found |= flat(value, where)
+        elif isinstance(value, Mapping):
             found |= flat(value, where, f"{path}.")
         elif path in SAME and value is not None and value != "auto":
             found[SAME[path]] = Given(value, where)

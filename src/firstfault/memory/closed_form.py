@@ -19,6 +19,8 @@ PLAIN_SOFTMAX = frozenset({"gpt2", "bert", "roberta", "xlm-roberta", "distilbert
 """Families whose own attention takes the softmax in the type of the model; the others take it in fp32."""
 EAGER_ONLY = frozenset({"bloom", "mpt", "deberta-v2", "gemma2"})
 """Families whose code in transformers has no other attention than its own."""
+_WINDOWS = {"mistral": 4096, "mixtral": 0, "phi3": 0, "starcoder2": 0}
+"""Families whose layers all have the window of their configuration, and its default."""
 Groups = list[tuple[int, Parameter, bool]]
 QUANTIZED = {"int8": 1.0, "nf4": 0.5 + 4 / 64, "nf4-double": 0.5 + 1 / 64 + 4 / (64 * 256)}
 """Bytes an element of a quantized matrix, with the scales of blocks of 64."""
@@ -44,6 +46,12 @@ def forecast(plan: MemoryPlan) -> Forecast:
         assumptions=assume(plan, shape),
         missing=miss(plan),
     )
+
+
+def _windowed(plan: MemoryPlan, family: str, tokens: int) -> bool:
+    """Whether a window of attention makes a mask, as transformers does from its length on; not for flash attention."""
+    window = plan.config.get("sliding_window", _WINDOWS.get(family, 0)) if family in _WINDOWS else 0
+    return plan.attention == "sdpa" and isinstance(window, int) and 0 < window <= tokens
 
 
 def moments(plan: MemoryPlan, watched: tuple[int, int]) -> list[tuple[str, str, int, int]]:
@@ -74,7 +82,7 @@ class Step:
             width=self.width,
             compute=compute,
             attention="eager" if shape.family in EAGER_ONLY else plan.attention,
-            padded=plan.padded,
+            padded=plan.padded or _windowed(plan, shape.family, tokens),
             # A bias that is trained keeps the kernels away too.
             plain_attention=shape.broadcasts_kv or shape.family == "t5",
             heads_first=0 < shape.rotary < 1 or shape.family == "phi3",

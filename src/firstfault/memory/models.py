@@ -10,6 +10,18 @@ MAX_BYTES = 4 << 20
 _TUNED = {"instruct", "chat", "it", "hf", "base", "pt", ""}
 """What names of tuned models add to those of their base: the shape is the same."""
 
+_SIZES = {
+    "layers": "num_hidden_layers",
+    "hidden": "hidden_size",
+    "heads": "num_attention_heads",
+    "kv_heads": "num_key_value_heads",
+    "head_dim": "head_dim",
+    "intermediate": "intermediate_size",
+    "vocab": "vocab_size",
+    "type": "model_type",
+}
+"""How sizes are told without a file, and their names in a config.json."""
+
 
 def bundled() -> dict[str, dict[str, Any]]:
     """The bundled configurations by repository name (sizes as in each model's public config.json)."""
@@ -40,6 +52,19 @@ def find_model(name: str) -> tuple[str, dict[str, Any]]:
     raise UsageError(f"unknown model {name!r}", where="--model", hint=hint)
 
 
+def _told(text: str) -> dict[str, Any]:
+    """Sizes as a configuration; the MLP is four times as wide as the hidden state unless told."""
+    config: dict[str, Any] = {}
+    for part in text.split(","):
+        short, _, value = part.strip().partition("=")
+        if short not in _SIZES or not ((value.isascii() and value.isdigit()) or short == "type") or len(value) > 32:
+            raise UsageError(f"no size of a model: {part.strip()!r}", where="--model", hint=f"known: {', '.join(_SIZES)}")
+        config[_SIZES[short]] = value if short == "type" else int(value)
+    if missing := [short for short in ("layers", "hidden", "heads", "vocab") if _SIZES[short] not in config]:
+        raise UsageError(f"sizes lack {', '.join(missing)}", where="--model")
+    return {"intermediate_size": 4 * config["hidden_size"], "tie_word_embeddings": False} | config
+
+
 def _words(name: str) -> set[str]:
     return set(name.lower().rpartition("/")[2].replace("_", "-").replace(" ", "-").split("-"))
 
@@ -51,8 +76,11 @@ def plain(name: str) -> str:
 
 
 def load_model(name: str) -> tuple[str, dict[str, Any]]:
-    """A bundled model, or the configuration in a file or folder of that path."""
+    """A bundled model, the configuration in a file or folder of that path, or the sizes: `layers=24,hidden=2048,...`."""
     import os
+
+    if "=" in name and not os.path.exists(name):  # noqa: PTH110
+        return name, _told(name)
 
     path = os.path.join(name, "config.json") if os.path.isdir(name) else name  # noqa: PTH112,PTH118
     if not (path.endswith(".json") or os.path.isfile(path)):  # noqa: PTH113

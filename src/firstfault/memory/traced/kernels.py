@@ -13,6 +13,8 @@ from .tracker import Tracker
 _ATEN = torch.ops.aten
 _HALF = (torch.float16, torch.bfloat16)
 LARGEST_FLASH_HEAD = 256
+FLASH = "firstfault_fused"
+"""The name under which transformers knows flash attention without its package, which it looks for by the word."""
 
 
 def choose_attention(q: Any, k: Any, v: Any, mask: Any, knows_groups: bool) -> str:
@@ -87,6 +89,26 @@ def _flash(query: Any, key: Any, value: Any, dropout_p: float, is_causal: bool, 
         query, key, value = (functional.pad(one, [0, 8 - width % 8]) for one in (query, key, value))
     out = _ATEN._scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
     return out[..., :width] if width % 8 else out
+
+
+def offer_flash() -> bool:
+    """Registers flash attention as the package of that name runs it, without a mask for full batches; False where this
+    transformers has no place for it."""
+    try:
+        from transformers import AttentionInterface, AttentionMaskInterface
+        from transformers.masking_utils import flash_attention_mask
+    except ImportError:
+        return False
+
+    def run(module: Any, query: Any, key: Any, value: Any, mask: Any, **told: Any) -> Any:
+        rate = float(told.get("dropout") or 0.0)
+        causal = bool(getattr(module, "is_causal", True))
+        # The package reads and writes tokens by heads.
+        return _flash(query, key, value, rate, causal, told.get("scaling")).transpose(1, 2).contiguous(), None
+
+    AttentionInterface.register(FLASH, run)
+    AttentionMaskInterface.register(FLASH, flash_attention_mask)
+    return True
 
 
 def _aligned(mask: Any) -> Any:

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 import transformers
 
+from .kernels import FLASH, offer_flash
+
 _KINDS = {
     "causal-lm": "AutoModelForCausalLM",
     "classification": "AutoModelForSequenceClassification",
@@ -36,6 +38,8 @@ def build(plan: dict[str, Any], device: str, notes: list[str]) -> Any:
     maker = _maker(plan.get("head"), config, told.get("architectures") or [])
     dtype = getattr(torch, plan["weights"])
     attention = "eager" if plan["attention"] == "eager" else "sdpa"
+    if plan["attention"] == "flash_attention_2" and offer_flash():
+        attention = FLASH
     with torch.device(device):
         try:
             model = _made(maker, config, attention)

@@ -63,7 +63,9 @@ def plan(
     if patch:
         from firstfault.render.patch import patch_of
 
-        write(patch_of(fix for finding in made.findings for fix in finding.fix))
+        # The fixes of a finding are one of each.
+        first = (next((fix for fix in finding.fix if fix.applies), None) for finding in made.findings)
+        write(patch_of(fix for fix in first if fix is not None))
     elif form == "json":
         from firstfault.render.json import to_json
 

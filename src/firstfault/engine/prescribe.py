@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from firstfault.engine import edit
 from firstfault.knowledge.expression import parse
 from firstfault.knowledge.pack import body
@@ -37,11 +39,19 @@ def prescribe(
     rules = [rule for rule in entry.fixes if _applies(rule, known)]
     fitting = [rule for rule in rules if not rule.stacks or set(rule.stacks) & set(stacks)] or rules
     made = [(rule, _fix(rule, text, stacks, bundle, blanks)) for rule in fitting[:MAX_FIXES]]
+    if any(fix.applies and not _adds_to_launch(rule) for rule, fix in made):
+        # Fixes are one of each: beside a change of a file, another word for the launch line is shown and not applied as well.
+        nowhere = msgspec.structs.replace(bundle, reports=())
+        made = [(rule, _fix(rule, text, stacks, nowhere, blanks) if _adds_to_launch(rule) else fix) for rule, fix in made]
     made.sort(key=lambda pair: not pair[1].applies)
     named = dict.fromkeys(rule.verify for rule, _ in made if rule.verify)
     wanted = [rule for name in named for rule in entry.verify if rule.id == name] or list(entry.verify)
     verifications = [Verification(command=blanks.fill(rule.run), expect=blanks.fill(rule.expect)) for rule in wanted]
     return tuple(fix for _, fix in made), tuple(verifications)
+
+
+def _adds_to_launch(rule: FixRule) -> bool:
+    return any(one.add and one.family in ("command", "environment") for one in rule.edit)
 
 
 def _stacks(known: FactSource) -> tuple[str, ...]:

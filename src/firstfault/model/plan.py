@@ -46,8 +46,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 class NoEffect(msgspec.Struct, frozen=True, kw_only=True):
     """A key, flag or variable that was given and changes nothing, its place (`default.yaml:8`), and why.
 
-    `rule` names the loss where it surprises: the key is never taken from a file, is not known (`meant` is then the nearest known
-    one), belongs to a mode that is off, as an option or in a table of the file, or a file beats the option.
+    `rule` names the loss where it surprises: the key is never taken from a file, is not known (`meant` is then the nearest
+    known one), belongs to a mode that is off, as an option or in a table of the file, or a file beats the option.
     """
 
     key: str

@@ -63,7 +63,11 @@ def _training_options(command: Any) -> Any:
 
 @click.command(short_help=COMMANDS["forecast"], context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
-@click.option("--model", metavar="NAME | FILE", help="A bundled model, or a config.json (or its folder).")
+@click.option(
+    "--model",
+    metavar="NAME | FILE | SIZES",
+    help="A bundled model, a config.json (or its folder), or sizes: layers=24,hidden=2048,heads=16,vocab=32000.",
+)
 @click.option("--config", "files", multiple=True, metavar="FILE", help="Arguments, accelerate's YAML, DeepSpeed's JSON.")
 @click.option("--gpu", metavar="NAME", help='Such as "A100-80GB", L4, H100.')
 @click.option("--memory", metavar="SIZE", help="Memory of one device, such as 24GB or 23034MiB.")
@@ -117,6 +121,10 @@ def forecast(
         settings |= _read(path, text)
     if command:
         settings |= _launched(command)
+    if "deepspeed_file" in settings:
+        path = str(settings["deepspeed_file"].value)
+        texts[path] = _text(path)
+        settings = _read(path, texts[path]) | settings
     for name, value in training.items():
         if value is not None:
             name, value = _SPELLED.get(name, (name, value))

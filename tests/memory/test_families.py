@@ -92,6 +92,7 @@ def test_a_name_that_fits_none_or_several_is_refused(name):
         {"model_type": "llama"},
         {"model_type": "llama", "hidden_size": "x"},
         {"model_type": "gpt2", "n_embd": -1},
+        {**bundled()["facebook/opt-125m"], "word_embed_proj_dim": False},
         {"model_type": "bert"},
     ],
 )

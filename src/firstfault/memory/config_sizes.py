@@ -55,6 +55,7 @@ def rotary_share(config: Config, default: float) -> float:
 def check(shape: Architecture) -> None:
     """ValueError where a size of the model is none, or so large that no machine holds it."""
     matrices = [matrix for layer in shape.layers for matrix in layer.matrices.values()]
+    matrices += [*shape.extra, *(one for one in (shape.head, shape.patch) if one is not None)]
     sizes = {"hidden size": shape.hidden, "vocabulary": shape.vocab, "heads": shape.heads, "head": shape.head_dim}
     sizes |= {"key and value heads": shape.kv_heads} | {matrix.name: min(matrix.out, matrix.into) for matrix in matrices}
     for name, number in [*sizes.items(), *((matrix.name, matrix.out) for matrix in matrices)]:

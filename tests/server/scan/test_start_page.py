@@ -81,6 +81,11 @@ def shown(page: Any) -> str:
     return found
 
 
+def open_drawer(page: Any) -> None:
+    page.click("#review > summary")
+    page.wait_for_selector("#lines .one")
+
+
 def posts(page: Any) -> list[Any]:
     found: list[Any] = []
     page.on("request", lambda request: found.append(request) if request.method == "POST" else None)
@@ -108,7 +113,7 @@ def test_pasted_text_is_masked_shown_and_sent_as_shown(page):
     page.fill("#text", f"HF_TOKEN=hf_EXAMPLEexampleEXAMPLEexample00 on anne@example.org\n[rank2]: {ERROR}\n")
     amount = shown(page)
     size = int(re.search(r"\(([\d,]+) bytes\)", amount)[1].replace(",", ""))
-    page.click("#review > summary")
+    open_drawer(page)
     text = page.inner_text("#lines")
     assert "‹token-1›" in text and "‹email-1›" in text and "hf_EXAMPLE" not in text
     assert sent == []
@@ -127,7 +132,7 @@ def test_a_line_whose_tick_is_taken_away_is_not_sent(page):
     sent = posts(page)
     page.fill("#text", f"something private\n[rank2]: {ERROR}\n")
     before = shown(page)
-    page.click("#review > summary")
+    open_drawer(page)
     page.get_by_label("Send line 1", exact=True).uncheck()
     page.wait_for_function("(before) => document.getElementById('amount').textContent !== before", arg=before)
     page.click("#diagnose")
@@ -188,7 +193,7 @@ def test_markup_in_names_and_lines_stays_text(page, tmp_path):
     log.write_text(f"<script>alert(1)</script> {ERROR}\n", encoding="utf-8")
     page.set_input_files("#files", str(log))
     shown(page)
-    page.click("#review > summary")
+    open_drawer(page)
     assert page.locator("#lines img, #lines script, #list img").count() == 0
     assert "<script>" in page.inner_text("#lines")
 
@@ -198,7 +203,7 @@ def test_nothing_serious_for_those_who_listen_and_nothing_wider_than_the_screen(
     page.set_viewport_size(size)
     page.fill("#text", f"x {'y' * 400}\n[rank2]: {ERROR}\n")
     shown(page)
-    page.click("#review > summary")
+    open_drawer(page)
     page.evaluate(AXE.read_text("utf-8"))
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
     assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []

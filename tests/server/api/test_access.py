@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 from litestar.testing import TestClient
 
 from firstfault.server.accounts import principal as principal_module
 from firstfault.server.accounts.throttle import Throttle
-from server.consoles import console, services_of, signed_in
+from server.consoles import PASSWORD, console, services_of, signed_in
 
 TEXT = {"Content-Type": "text/plain"}
 LOG = "Traceback (most recent call last):\nValueError: x\n"
@@ -128,3 +129,17 @@ def test_the_api_describes_itself_and_tells_its_health(tmp_path: Path) -> None:
         assert made.json()["url"].startswith("/tools/ff/d/")
         assert "secure" in made.headers["set-cookie"].lower() and "__Host-" in made.headers["set-cookie"]
         assert 'firstfault_diagnoses_total{verdict="' in client.get("/tools/ff/metrics").text
+
+
+def test_a_token_ends_no_session_and_deletes_no_account(tmp_path: Path) -> None:
+    with console(tmp_path) as client:
+        anne = signed_in(client)
+        store = services_of(client).store
+        account = store.accounts.by_email("anne@example.org")
+        assert account is not None
+        secret = store.sessions.create(account.id, timedelta(days=1))
+        assert client.post("/account/sessions/end", data={}, headers=anne).status_code == 403
+        for _ in range(2):
+            client.post("/account/delete", data={"password": PASSWORD}, headers=anne)
+        assert store.sessions.find(secret) is not None
+        assert store.accounts.by_email("anne@example.org") is not None

@@ -96,18 +96,27 @@ def sign_out(store: Store, principal: Principal) -> None:
         note(store, principal.account_id, "sign out", principal.account_id)
 
 
-def change_password(store: Store, principal: Principal, old: str, new: str) -> str:
-    """Set a new password, end all other sessions, and give this one a new secret, which is returned for its cookie.
+def confirm_password(store: Store, principal: Principal, password: str) -> tuple[str, str]:
+    """The ids of the account and the session of who is signed in, and knows his password.
 
-    SignInError for a wrong old password or without a session, ThrottledError after many, SignUpError for a bad new one.
+    SignInError for a wrong password or without a session, ThrottledError after many.
     """
     account_id, session_id = principal.account_id, principal.session_id
     if account_id is None or session_id is None:
         raise SignInError("sign in first")
     _by_account.take(account_id)
-    if not is_password(store.accounts.password_hash(account_id), old):
+    if not is_password(store.accounts.password_hash(account_id), password):
         raise SignInError("that is not the present password")
     _by_account.give_back(account_id)
+    return account_id, session_id
+
+
+def change_password(store: Store, principal: Principal, old: str, new: str) -> str:
+    """Set a new password, end all other sessions, and give this one a new secret, which is returned for its cookie.
+
+    SignInError for a wrong old password or without a session, ThrottledError after many, SignUpError for a bad new one.
+    """
+    account_id, session_id = confirm_password(store, principal, old)
     set_password(store, account_id, new, but=session_id)
     note(store, account_id, "change password", account_id)
     secret = store.sessions.rotate(account_id, session_id)

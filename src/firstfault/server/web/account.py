@@ -10,9 +10,17 @@ from litestar.params import FromPath, FromQuery
 
 from firstfault.server.accounts.allowance import left, tier_of
 from firstfault.server.accounts.leaving import erase_account
-from firstfault.server.accounts.passwords import SHORTEST, is_password
-from firstfault.server.accounts.people import SignInError, SignUpError, change_password, sign_in, sign_out, sign_up
-from firstfault.server.accounts.principal import address_key, cookie, requires_account, session_cookie
+from firstfault.server.accounts.passwords import SHORTEST
+from firstfault.server.accounts.people import (
+    SignInError,
+    SignUpError,
+    change_password,
+    confirm_password,
+    sign_in,
+    sign_out,
+    sign_up,
+)
+from firstfault.server.accounts.principal import address_key, cookie, requires_account, requires_session, session_cookie
 from firstfault.server.api.rest import issue_token, revoke_token
 from firstfault.server.api.views import TokenWish
 from firstfault.server.inject import GivenPrincipal, GivenServices
@@ -100,7 +108,7 @@ def set_password(data: Form, request: _AnyRequest, services: GivenServices, prin
 @post("/account/sessions/end", include_in_schema=False, sync_to_thread=True)
 def end_session(data: Form, services: GivenServices, principal: GivenPrincipal) -> Page:
     """One session, or all but this one, end."""
-    account_id = requires_account(principal)
+    account_id = requires_session(principal)
     one = field(data, "session")
     if one:
         services.store.sessions.end(account_id, one)
@@ -132,9 +140,10 @@ def end_token(token_id: FromPath[str], services: GivenServices, principal: Given
 @post("/account/delete", include_in_schema=False, sync_to_thread=True)
 def delete(data: Form, request: _AnyRequest, services: GivenServices, principal: GivenPrincipal) -> Page:
     """The account and all of its history are gone; the password says that it is really its owner who asks."""
-    account_id = requires_account(principal)
-    if not is_password(services.store.accounts.password_hash(account_id), _password(data)):
-        return _account_page(request, services, principal, status_code=422, error="that is not the present password")
+    try:
+        account_id, _ = confirm_password(services.store, principal, _password(data))
+    except SignInError as error:
+        return _account_page(request, services, principal, status_code=422, error=str(error))
     erase_account(services.store, account_id)
     answer = go(services, "/")
     answer.set_cookie(cookie(session_cookie(services), "", timedelta(0), services))

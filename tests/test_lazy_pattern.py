@@ -72,8 +72,14 @@ def patterns() -> list[Any]:
     """Every lazy pattern of the product."""
     for found in pkgutil.walk_packages(firstfault.__path__, "firstfault."):
         # What is traced runs in the interpreter of the user, which has torch.
-        if found.name != "firstfault.__main__" and not found.name.startswith("firstfault.memory.traced"):
+        if found.name == "firstfault.__main__" or found.name.startswith("firstfault.memory.traced"):
+            continue
+        try:
             importlib.import_module(found.name)
+        except ModuleNotFoundError as error:
+            # The console's packages are an extra; the session `console` has them.
+            if not found.name.startswith("firstfault.server") or (error.name or "").startswith("firstfault"):
+                raise
     return [value for value in gc.get_objects() if isinstance(value, module._LazyPattern)]
 
 

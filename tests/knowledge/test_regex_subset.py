@@ -51,6 +51,8 @@ def test_the_common_subset_passes(pattern, widest):
         ("(?:a", "without its `)`"),
         ("a)", "without its `(`"),
         ("[a", "no escape or class"),
+        ("[^]", "no escape or class"),
+        ("[^]a]", "no escape or class"),
         ("(?:" * 12 + "a" + ")" * 12, "deeper than 10"),
     ],
 )

@@ -17,7 +17,8 @@ MAX_REPEAT = 1000
 
 _QUANTIFIER = lazy_pattern(r"(?:[*+?]|\{(\d+)(?:(,)(\d*))?\})(\??)")
 _ESCAPE = lazy_pattern(r"\\(?:[dDwWsSbBtnrfv]|x[0-9A-Fa-f]{2}|[^A-Za-z0-9\s])")
-_CLASS = lazy_pattern(r"\[\^?(?:\\(?:[dDwWsStnrfv]|x[0-9A-Fa-f]{2}|[^A-Za-z0-9\s])|[^\]\\\[])+\]")
+# `[^]` is no end of a class in Python and all there is in JavaScript.
+_CLASS = lazy_pattern(r"\[(?:\^(?!\])|(?!\^))(?:\\(?:[dDwWsStnrfv]|x[0-9A-Fa-f]{2}|[^A-Za-z0-9\s])|[^\]\\\[])+\]")
 
 
 OPEN_REPEAT = 16

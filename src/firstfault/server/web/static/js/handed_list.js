@@ -48,9 +48,9 @@ export class HandedList {
     if (!one) return;
     const { row, bar } = one;
     bar.remove();
-    row.cells[2].textContent = why || `${linesOf(lines)} read`;
+    row.cells[2].textContent = why || `${countOfLines(lines)} read`;
     row.cells[2].classList.toggle("why", Boolean(why));
-    row.cells[3].textContent = why ? "" : kept === lines ? "whole file kept" : `${linesOf(kept)} kept`;
+    row.cells[3].textContent = why ? "" : kept === lines ? "whole file kept" : `${countOfLines(kept)} kept`;
   }
 
   remove(id) {
@@ -60,7 +60,7 @@ export class HandedList {
   }
 }
 
-function linesOf(count) {
+export function countOfLines(count) {
   return `${count.toLocaleString("en")} ${count === 1 ? "line" : "lines"}`;
 }
 

@@ -1,5 +1,5 @@
 // The drawer that shows what will be sent, line by line, each with a tick box.
-import { sizeOf } from "./handed_list.js";
+import { countOfLines, sizeOf } from "./handed_list.js";
 
 const AT_ONCE = 300;
 const PSEUDONYM = /(‹[a-z]{2,8}-\d{1,9}›)/;
@@ -24,7 +24,7 @@ export class Review {
     const values = capsule.masked.length;
     this.details.hidden = false;
     this.details.querySelector("#amount").textContent =
-      `${lines.toLocaleString("en")} lines, ${sizeOf(capsule.bytes.length)} (${capsule.bytes.length.toLocaleString("en")} bytes), ` +
+      `${countOfLines(lines)}, ${sizeOf(capsule.bytes.length)} (${capsule.bytes.length.toLocaleString("en")} bytes), ` +
       `${values} ${values === 1 ? "value" : "values"} masked`;
     this.details.querySelector("#masked").textContent = [
       ...capsule.masked.map(({ pseudonym, rule, times }) => `‹${pseudonym}› ${times} times (${rule})`),
@@ -43,7 +43,7 @@ export class Review {
   source({ id, path, stretches }) {
     const part = document.createElement("details");
     const title = document.createElement("summary");
-    title.append(...marked(path), ` (${stretches.flat().length.toLocaleString("en")} lines)`);
+    title.append(...marked(path), ` (${countOfLines(stretches.flat().length)})`);
     part.append(title);
     const fill = () => {
       if (part.childElementCount === 1) append(part, this.rows(id, stretches));

@@ -89,7 +89,8 @@ def _services(state: State) -> Services:
 
 def _principal(request: Request[Any, Any, Any], services: GivenServices) -> Principal:
     found = principal_of(request, services)
-    services.rates.take(found, address_key(request, services), services.settings)
+    if not services.settings.private:
+        services.rates.take(found, address_key(request, services), services.settings)
     return found
 
 

@@ -32,7 +32,7 @@ def request(*files: tuple[str, list[str]]) -> ExportLogsServiceRequest:
 
 
 def as_plain(groups) -> list[tuple[dict[str, str], dict[str, str], list[str], list[int]]]:
-    return [(group.resource, group.labels, group.lines, group.times_ns) for group in groups]
+    return [(group.resource, group.labels, group.lines, list(group.times_ns)) for group in groups]
 
 
 def test_records_are_grouped_by_their_file_in_both_encodings() -> None:

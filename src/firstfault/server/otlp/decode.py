@@ -6,7 +6,7 @@ Both encodings of the protocol, `application/x-protobuf` and `application/json`,
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -37,7 +37,7 @@ class Group(msgspec.Struct):
     resource: dict[str, str]
     labels: dict[str, str]
     lines: list[str]
-    times_ns: list[int]
+    times_ns: Sequence[int]
 
 
 def decode(body: bytes, content_type: str, encoding: str = "") -> list[Group]:
@@ -45,13 +45,30 @@ def decode(body: bytes, content_type: str, encoding: str = "") -> list[Group]:
     data = _unpacked(body, encoding.strip().lower())
     kind = content_type.partition(";")[0].strip().lower()
     if kind == PROTOBUF:
-        return _grouped(_of_protobuf(data))
+        groups = _grouped(_of_protobuf(data))
+        return [Group(one.resource, one.labels, one.lines, _Times(marks)) for one, marks in groups]
     if kind == JSON:
-        return _grouped(_of_json(data))
+        return [Group(one.resource, one.labels, one.lines, marks) for one, marks in _grouped(_of_json(data))]
     raise BadRequestError(f"content type {kind or 'missing'}: send {PROTOBUF} or {JSON}")
 
 
-_Record = tuple[dict[str, str], dict[str, str], str, int]
+class _Times(Sequence[int]):
+    """The times of records, read when they are asked for: of most lines nobody does."""
+
+    def __init__(self, records: list[Any]) -> None:
+        self._records = records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [_time_of(record) for record in self._records[index]]
+        return _time_of(self._records[index])
+
+
+_Record = tuple[dict[str, str], dict[str, str], str, Any]
+"""Resource and labels, the text, and the time or the record that has it."""
 
 
 def _unpacked(body: bytes, encoding: str) -> bytes:
@@ -73,17 +90,21 @@ def _unpacked(body: bytes, encoding: str) -> bytes:
     return data
 
 
-def _grouped(records: Iterable[_Record]) -> list[Group]:
-    groups: dict[tuple[int, tuple[tuple[str, str], ...]], Group] = {}
-    group, labels_before = None, None
-    for resource, labels, text, time_ns in records:
-        if group is None or labels is not labels_before or resource is not group.resource:
+def _grouped(records: Iterable[_Record]) -> list[tuple[Group, list[Any]]]:
+    """The groups, and of each line its time or the record that has it."""
+    groups: dict[tuple[int, tuple[tuple[str, str], ...]], tuple[Group, list[Any]]] = {}
+    lines: list[str] = []
+    marks: list[Any] = []
+    resource_before, labels_before = None, None
+    for resource, labels, text, mark in records:
+        if labels is not labels_before or resource is not resource_before:
             key = (id(resource), tuple(labels.items()))
-            group = groups.get(key) or groups.setdefault(key, Group(resource, labels, [], []))
-            labels_before = labels
+            group, marks = groups.get(key) or groups.setdefault(key, (Group(resource, labels, [], []), []))
+            lines = group.lines
+            resource_before, labels_before = resource, labels
         for line in (text,) if "\n" not in text else text.split("\n"):
-            group.lines.append(line if len(line) <= MAX_TEXT_CHARS else line[:MAX_TEXT_CHARS])
-            group.times_ns.append(time_ns)
+            lines.append(line if len(line) <= MAX_TEXT_CHARS else line[:MAX_TEXT_CHARS])
+            marks.append(mark)
     return list(groups.values())
 
 
@@ -103,8 +124,11 @@ def _of_protobuf(data: bytes) -> Iterator[_Record]:
                 if attributes != known:
                     labels = {key: _proto_text(pair.value) for pair in attributes if _is_label(key := pair.key)}
                     known = attributes
-                time_ns = record.time_unix_nano or record.observed_time_unix_nano
-                yield resource, labels, _proto_text(record.body).removesuffix("\n"), time_ns
+                yield resource, labels, _proto_text(record.body).removesuffix("\n"), record
+
+
+def _time_of(record: Any) -> int:
+    return int(record.time_unix_nano or record.observed_time_unix_nano)
 
 
 def _proto_text(value: Any) -> str:

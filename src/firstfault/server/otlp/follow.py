@@ -31,10 +31,10 @@ class SeenLine(msgspec.Struct, frozen=True):
 
 
 class _Batch(msgspec.Struct):
-    """The lines of one request as they came; most are never looked at again."""
+    """Lines of one request as they came; most are never looked at again. `end` is the offset behind the last of them."""
 
     number: int
-    offset: int
+    end: int
     texts: Sequence[str]
     times_ns: Sequence[int]
 
@@ -58,7 +58,7 @@ class Stream:
         """The lines to keep now, and whether a message among them can start a failure."""
         block = "\n".join(texts).encode("utf-8", "replace")
         marks = self._marks(block, texts, scanner)
-        batch = _Batch(self.lines + 1, self.size_bytes, texts, times_ns)
+        batch = _Batch(self.lines + 1, self.size_bytes + len(block) + 1, texts, times_ns)
         kept = self._chosen(batch, marks) if marks or self._follow else []
         self.lines += len(texts)
         self.size_bytes += len(block) + 1
@@ -92,6 +92,8 @@ class Stream:
         return found
 
     def _remember(self, batch: _Batch) -> None:
+        left = max(len(batch.texts) - LINES_BEFORE, 0)
+        batch = _Batch(batch.number + left, batch.end, batch.texts[left:], list(batch.times_ns[left:]))
         self._recent.append(batch)
         self._recent_lines += len(batch.texts)
         while self._recent_lines - len(self._recent[0].texts) >= LINES_BEFORE:
@@ -121,8 +123,9 @@ class Stream:
 
 
 def _seen(batch: _Batch) -> list[SeenLine]:
-    lines, offset = [], batch.offset
-    for index, text in enumerate(batch.texts):
+    lines, offset = [], batch.end
+    for index in range(len(batch.texts) - 1, -1, -1):
+        text = batch.texts[index]
+        offset -= len(text.encode("utf-8", "replace")) + 1
         lines.append(SeenLine(batch.number + index, offset, batch.times_ns[index], text))
-        offset += len(text.encode("utf-8", "replace")) + 1
-    return lines
+    return lines[::-1]

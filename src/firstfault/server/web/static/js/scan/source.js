@@ -88,6 +88,8 @@ async function readAll(file, magic, give, progress, isStopped) {
   if (isGzip) stream = stream.pipeThrough(counted).pipeThrough(new DecompressionStream("gzip"));
   const zstd = isZstd ? new Decompress(take) : null;
   const reader = stream.getReader();
+  // The browser reads the next piece while this one is looked at.
+  let ahead = reader.read();
   for (;;) {
     if (isStopped()) {
       await reader.cancel();
@@ -95,11 +97,13 @@ async function readAll(file, magic, give, progress, isStopped) {
     }
     let next;
     try {
-      next = await reader.read();
+      next = await ahead;
     } catch (error) {
       throw isGzip && given ? new Damaged(error.message) : error;
     }
     if (next.done) return;
+    ahead = reader.read();
+    ahead.catch(() => {});
     if (!isGzip) progress((read += next.value.length));
     if (zstd) zstd.push(next.value);
     else if (isGzip) take(next.value);

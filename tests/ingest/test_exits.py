@@ -64,6 +64,8 @@ def one(text: str) -> ProcessExit:
             False,
         ),
         ("Killed", "shell", -9, None, None, False),
+        ("  0%|          | 0/500 [00:00<?, ?it/s]Killed", "shell", -9, None, None, False),
+        (" 10%|#         | 50/500 [1:00:10<01:30,  5.00it/s]Terminated", "shell", -15, None, None, False),
         ("Segmentation fault (core dumped)", "shell", -11, None, None, False),
         ("job.sh: line 12:  901 Aborted                 python train.py", "shell", -6, 901, None, False),
         ("[1]+  Killed                  python train.py", "shell", -9, None, None, False),

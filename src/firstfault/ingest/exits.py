@@ -126,7 +126,9 @@ _RULES = (
     ),
     _Rule(
         "shell",
-        r"(?:\S{1,200}: line \d{1,6}: +|\[\d{1,4}\]\s*[+-]?\s+|zsh: )?(?:(?P<pid>\d{1,9})\s+)?"
+        # A progress bar ends without a line break: the shell's word stands right behind its bracket.
+        r"(?:\S{1,200}: line \d{1,6}: +|\[\d{1,4}\]\s*[+-]?\s+|zsh: |[^\r\n]{0,400}?\[[\d:]{4,12}<[^\]\r\n]{1,80}\])?"
+        r"(?:(?P<pid>\d{1,9})\s+)?"
         r"(?i:(?P<signal>" + _ENDINGS + r"))(?: +\(core dumped\)|: \d{1,2}|)(?=\s*$|\s{2,}\S)",
         anchored=True,
     ),

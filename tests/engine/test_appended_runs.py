@@ -1,60 +1,27 @@
-"""Several jobs that appended to one file: the last of them is the one that is asked about."""
+"""Several runs in one file: what an earlier one said is not said of a later one."""
 
 from __future__ import annotations
 
 import pytest
 
-from firstfault.engine.investigate import investigate
-from firstfault.ingest.bundle import gather_text
-from firstfault.knowledge.pack import load_pack
+import firstfault
 
-PACK = load_pack()
-ERROR = (
-    "Traceback (most recent call last):\n"
-    '  File "/home/user/train.py", line 61, in main\n    x = row["label"]\nKeyError: \'label\'\n'
-)
-
-
-def steps(first: int, last: int) -> str:
-    return "".join(f"step {step}/2000 loss {3 - step / 1000:.3f}\n" for step in range(first, last, 10))
-
-
-def stop(job: int) -> str:
-    return f"slurmstepd: error: *** JOB {job} ON node-1 CANCELLED AT 2026-03-0{job % 10}T10:00:00 DUE TO TIME LIMIT ***\n"
-
-
-def diagnose(text: str):
-    return investigate(gather_text(text, PACK, name="slurm.out"), PACK)
+FAILS = """Traceback (most recent call last):
+  File "/home/user/a/train.py", line 50, in <module>
+    main()
+KeyError: 'label'
+"""
+STEPS = "".join(f"step {step} loss 2.{step}\n" for step in range(1, 6))
+DONE = "Training completed. Do not forget to share your model on huggingface.co/models =)\n"
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        steps(0, 500) + stop(101) + steps(400, 900) + ERROR,
-        steps(0, 500) + stop(101) + steps(400, 900) + stop(102) + steps(800, 1200) + ERROR,
-        steps(0, 500) + stop(101) + steps(510, 900) + stop(102) + steps(910, 1200) + ERROR,
-    ],
-    ids=["the counter falls", "twice", "other jobs, counters that go on"],
+    ("text", "said"),
+    [(STEPS + DONE + FAILS, True), (STEPS + DONE + STEPS + FAILS, False), (STEPS + DONE + STEPS + DONE + FAILS, True)],
 )
-def test_a_failure_of_the_last_job_is_no_consequence_of_an_earlier_stop(text: str) -> None:
-    found = diagnose(text)
-    assert found.facts["exc.root_type"]["value"] == "KeyError"
-    assert found.entry != "slurm-time-limit"
-    assert [item.entry for item in found.collateral] == []
-
-
-def test_the_stop_of_the_last_job_is_the_answer() -> None:
-    found = diagnose(steps(0, 500) + stop(101) + steps(400, 900) + ERROR + steps(800, 1200) + stop(102))
-    assert found.entry == "slurm-time-limit"
-    assert found.initiating is not None and found.evidence[0].text == stop(102).strip()
-
-
-def test_training_in_the_time_of_grace_begins_no_new_run() -> None:
-    found = diagnose(steps(0, 500) + stop(101) + steps(500, 520) + ERROR)
-    assert found.entry == "slurm-time-limit"
-
-
-def test_ranks_that_print_the_same_counter_out_of_step_begin_no_new_run() -> None:
-    before = "".join(f"step {step}/2000 loss 2\n" * 2 for step in range(0, 300, 10)) + "step 300/2000 loss 2\n"
-    found = diagnose(before + "step 310/2000 loss 2\n" + stop(101) + "step 300/2000 loss 2\nstep 310/2000 loss 2\n")
-    assert found.entry == "slurm-time-limit"
+def test_work_of_an_earlier_run_is_not_that_of_the_run_that_failed(tmp_path, text, said):
+    log = tmp_path / "runs.log"
+    log.write_text(text)
+    diagnosis = firstfault.diagnose([str(log)])
+    assert ("the work was done" in diagnosis.cause) is said
+    assert ("exit.after_work" in diagnosis.facts) is said

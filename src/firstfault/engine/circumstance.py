@@ -8,7 +8,7 @@ from firstfault.engine.account import Account
 from firstfault.engine.align import Aligned
 from firstfault.engine.classes import Fault
 from firstfault.engine.log_place import place_of_log
-from firstfault.engine.recovery import is_finish, is_flushed_late
+from firstfault.engine.recovery import ended_above, is_finish, is_flushed_late
 from firstfault.engine.wording import listed, subject
 from firstfault.units import format_duration
 
@@ -91,7 +91,7 @@ def _after_work(account: Account, aligned: Aligned) -> Iterator[str]:
         return
     first = account.choice.initiating[0].event
     ends = [end for end in aligned.events if is_finish(end) and end.source_id == first.source_id]
-    if any(end.span.offset < first.span.offset for end in ends):
+    if ended_above(first, aligned) is not None:
         yield "The end of training stands above it: the work was done, and it failed while the run was being closed."
     elif any(is_flushed_late(end.place, first) for end in ends):
         yield "By its time, the end of training was before it: the work was done, and it failed while the run was being closed."

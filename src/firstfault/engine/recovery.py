@@ -29,6 +29,28 @@ def is_finish(event: Event) -> bool:
     return not event.quoted and (event.fault_class == "run_finished" or event.name in _FINISHED)
 
 
+def ended_above(first: Event, aligned: Aligned) -> Event | None:
+    """The run's own end line above `first` in the same source; None if training goes on between them: that is a later run."""
+    ends = [end for end in aligned.events if is_finish(end) and end.source_id == first.source_id]
+    above = [end for end in ends if end.span.offset < first.span.offset]
+    for end in above:
+        rank = end.place.rank
+        if rank is None or first.place.rank is None or rank == first.place.rank:
+            last = max((other.span.offset for other in above), default=end.span.offset)
+            return None if _goes_on_between(last, first, aligned) else end
+    return None
+
+
+def _goes_on_between(offset: int, first: Event, aligned: Aligned) -> bool:
+    # A bar that begins below the end counts an evaluation or an upload; steps of training have their series above it too.
+    return any(
+        sample.first_span is not None
+        and sample.last_span is not None
+        and sample.first_span.offset < offset < sample.last_span.offset < first.span.offset
+        for sample in _progress_by_source(aligned).get(first.source_id, ())
+    )
+
+
 def run_finished(aligned: Aligned) -> bool:
     """True if the training loop reached its end: an end line, the last step of all, or exit code 0 of every known process."""
     if any(is_finish(event) for event in aligned.events):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.engine.classes import without_unlabelled_copies
-from firstfault.engine.recovery import is_finish
+from firstfault.engine.recovery import ended_above
 from firstfault.model.fact import Fact
 
 if TYPE_CHECKING:
@@ -69,16 +69,10 @@ def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
 def _after_work(scope: Scope) -> Iterator[Fact]:
     """True where the run's own end line stands above the failure, in the same source."""
     event = scope.event
-    if event is None:
-        return
-    for end in scope.events():
-        above = end.source_id == event.source_id and end.span.offset < event.span.offset
-        if above and is_finish(end) and (end.place.rank is None or end.place.rank == event.place.rank):
-            spans = (end.span, event.span)
-            yield Fact(
-                name="exit.after_work", value=True, origin="the end of training stands above", spans=spans, basis="derived"
-            )
-            return
+    end = ended_above(event, scope.aligned) if event is not None else None
+    if event is not None and end is not None:
+        spans = (end.span, event.span)
+        yield Fact(name="exit.after_work", value=True, origin="the end of training stands above", spans=spans, basis="derived")
 
 
 def own_exceptions(scope: Scope) -> dict[int | str, Event]:

@@ -71,10 +71,14 @@ _FORM = lazy_pattern(
         (
             # Python and its tracebacks, notebooks and stacks of live processes included
             *(
-                r"(?:Original )?Traceback \(most recent",
+                r"(?:Original |[A-Za-z_][\w.]*\s{2,})?Traceback \(most recent",
                 r"\s*File \"[^\"]+\", line \d",
                 r"\s+[\^~]{3,}",
                 r"-+> *\d+ ",
+                # IPython numbers the code of a frame in seven columns.
+                r"(?=[ \d]{7}(?: |$)) {1,6}\d+(?: |$)",
+                r"(?:Input|Cell) In ?\[\d+\]",
+                r"File \S+:\d+(?:, in |$)",
                 r"\S+\.py in \w+\(",
                 r"\s{2,}\d+ {2,}\S",
                 r"[\w/.-]+\.(?:py|cpp|cc|cu|cuh|hpp|h):\d+:? ",

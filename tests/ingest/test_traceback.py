@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from firstfault.ingest.traceback import read_tracebacks
+from firstfault.ingest.traceback_lines import begins_record
 from firstfault.model.event import Place, Traceback
 from reader_lines import context, lines
 
@@ -422,3 +423,16 @@ def test_of_very_many_tracebacks_the_first_and_the_last_are_kept(monkeypatch):
     )
     found = read_tracebacks(lines(text), context())
     assert [traceback.root.message for traceback in found] == ["0", "1", "48", "49"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["step 60 loss 0.91", "Epoch: 3 done", "=== run B ===", "[1]+  Exit 1    python train.py", "{'loss': 0.4, 'epoch': 1.0}"],
+)
+def test_output_below_an_exception_is_no_part_of_its_message(line):
+    assert begins_record(line)
+
+
+@pytest.mark.parametrize("line", ["stepping back", "  epochs: 3", "{key: value}", "= 3 expected"])
+def test_further_lines_of_a_message_stay(line):
+    assert not begins_record(line)

@@ -72,7 +72,7 @@ _NEW_RECORD = lazy_pattern(
     r"\[?\d{4}-\d\d-\d\d[ T]|\[?\d\d:\d\d:\d\d|\[?[IWEFD]\d{3,4} \d\d:|\[?(?:CRITICAL|ERROR|WARNING|INFO|DEBUG)\b"
     r"|srun: |slurmstepd: |\s*\d{1,3}%\||\[rank\d|terminate called|Exception ignored (?:in|while|on)\b"
     r"|Exception in thread|Fatal Python error"
-    r"|\*{10,}|\w*\$ "
+    r"|\*{10,}|\w*\$ |={3,} ?\w|\[\d{1,4}\][+-] |\{'[\w/]{1,60}': |(?i:step|iter|iteration|epoch)[ =:\[]{1,3}\d"
 )
 
 

@@ -90,11 +90,12 @@ def test_every_pattern_of_the_product_is_valid(patterns: list[Any]) -> None:
 
 
 @given(st.data())
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
 def test_what_a_pattern_needs_stands_in_all_that_it_finds(patterns: list[Any], data: st.DataObject) -> None:
     needy = [pattern for pattern in patterns if pattern.needs is not None]
     assert needy
-    for pattern in needy:
-        text = data.draw(st.from_regex(re.compile(pattern.pattern, pattern.flags)))
-        held = text.lower() if pattern.flags & re.IGNORECASE else text
-        assert any(need in held for need in pattern.needs), (pattern.pattern, text)
+    # One a case: texts of all of them are more than Hypothesis makes for one.
+    pattern = data.draw(st.sampled_from(needy))
+    text = data.draw(st.from_regex(re.compile(pattern.pattern, pattern.flags)))
+    held = text.lower() if pattern.flags & re.IGNORECASE else text
+    assert any(need in held for need in pattern.needs), (pattern.pattern, text)

@@ -39,7 +39,8 @@ class Finder(importlib.abc.MetaPathFinder):
         return spec
 sys.meta_path.insert(0, Finder())
 """
-SHOWN = "import json, os, sys; print('SEEN ' + json.dumps([dict(os.environ), sys.argv]), flush=True)"
+# In one write: workers share the pipe, and `print` may write the end of its line apart.
+SHOWN = "import json, os, sys; os.write(1, ('SEEN ' + json.dumps([dict(os.environ), sys.argv]) + chr(10)).encode())"
 
 
 @pytest.fixture(scope="module")

@@ -168,7 +168,8 @@ def test_every_random_command_line_is_planned_as_torchrun_takes_it(interpreter: 
     assert not wrong, f"{len(wrong)} of {len(cases)}: {wrong[:3]}"
 
 
-SHOWN = "import json, os; print('SEEN ' + json.dumps(dict(os.environ)))"
+# In one write: workers share the pipe, and `print` may write the end of its line apart.
+SHOWN = "import json, os; os.write(1, ('SEEN ' + json.dumps(dict(os.environ)) + chr(10)).encode())"
 
 
 @pytest.mark.parametrize(

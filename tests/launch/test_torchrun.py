@@ -28,6 +28,7 @@ def test_visible_gpus_count_and_not_those_of_the_machine() -> None:
         ("--nproc_per_node all", "ValueError", "Unsupported nproc_per_node value: all"),
         ("--nnodes 1:2:3", "RuntimeError", 'nnodes=1:2:3 is not in "MIN:MAX" format'),
         ("--redirects 5", "ValueError", r"5 does not match: <^[0123]$> or <^(\d:[0123],)*(\d:[0123])$>"),
+        ("--shutdown_timeout -2 -m --no_python", "ValueError", "shutdown_timeout must be non-negative, got -2"),
         ("--max_restarts x", "SystemExit", "torchrun: error: argument --max-restarts/--max_restarts: invalid int value: 'x'"),
     ],
 )
@@ -35,6 +36,13 @@ def test_errors_have_the_type_and_text_of_torch(options: str, kind: str, message
     error = plan_of(f"torchrun {options} train.py").error
     assert error is not None
     assert (error.type, error.message) == (kind, message)
+
+
+def test_a_shutdown_time_that_is_no_number_stops_torchrun_unless_the_option_is_given() -> None:
+    error = plan_of("TORCH_ELASTIC_SHUTDOWN_TIMEOUT=x torchrun train.py").error
+    assert error is not None
+    assert (error.type, error.message) == ("ValueError", "invalid literal for int() with base 10: 'x'")
+    assert plan_of("TORCH_ELASTIC_SHUTDOWN_TIMEOUT=x torchrun --shutdown_timeout 5 train.py").error is None
 
 
 def test_a_flag_wins_over_a_variable_which_it_overrode() -> None:

@@ -88,7 +88,7 @@ VARIABLES: dict[str, tuple[str, ...]] = {
     "PET_SHUTDOWN_TIMEOUT": ("5", "-1", "x"),
     "PET_NUMA_BINDING": ("node",),
     "PET_DUPLICATE_STDOUT_FILTERS": ("a,b",),
-    "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": ("9",),
+    "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": ("9", "-1", "x"),
     "CUDA_VISIBLE_DEVICES": ("", "0", "0,1", "9", "-1", "1,1"),
     "NPROC_PER_NODE": ("3",),
     "OMP_NUM_THREADS": ("4",),

@@ -136,8 +136,8 @@ class _Stage:
         endpoint = self._endpoint()
         self._check_outputs()
         config = self._config(nodes, processes, endpoint, settings)
-        entrypoint, argv = self._entrypoint()
         self._check_shutdown()
+        entrypoint, argv = self._entrypoint()
         return ElasticStart(
             nnodes=None if nodes is None else nodes[0] if nodes[0] == nodes[1] else nodes,
             node_rank=_number(given["node_rank"]) if given["rdzv_backend"] == "static" else None,
@@ -245,8 +245,20 @@ class _Stage:
 
     def _check_shutdown(self) -> None:
         seconds = self._given.get("shutdown_timeout")
-        if isinstance(seconds, int) and seconds < 0:
+        if seconds is None:
+            _whole_number(self._request.variable("TORCH_ELASTIC_SHUTDOWN_TIMEOUT"))
+        elif isinstance(seconds, int) and seconds < 0:
             raise stop("ValueError", f"shutdown_timeout must be non-negative, got {seconds}")
+
+
+def _whole_number(text: str | None) -> None:
+    """Raises `Stop` as Python does for a variable that is no whole number; one that is not set or not known passes."""
+    if text is None or holds_unknown(text):
+        return
+    try:
+        int(text)
+    except ValueError as error:
+        raise stop("ValueError", str(error)) from error
 
 
 def processes_per_node(asked: str, request: Request) -> int | None:

@@ -18,7 +18,7 @@ import torch
 import transformers.training_args
 from torch import distributed
 
-OURS = ("ACCELERATE", "LOCAL", "RANK", "WORLD", "MASTER", "OMPI", "PMI", "FSDP", "OMP_")
+OURS = ("ACCELERATE", "LOCAL", "RANK", "WORLD", "MASTER", "OMPI", "PMI", "MPI_", "MV2", "FORK_", "FSDP", "OMP_")
 MISSING = "Error initializing torch.distributed using env:// rendezvous: environment variable {} expected, but not set"
 
 gpus = 0

@@ -94,6 +94,35 @@ def test_several_processes_on_cpu_join_by_the_variables_of_mpi() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ("LOCAL_RANK=", "invalid literal for int() with base 10: ''"),
+        ("ACCELERATE_USE_CPU=maybe LOCAL_RANK=x", "invalid truth value 'maybe'"),
+        ("ACCELERATE_DEBUG_MODE=Maybe", "invalid truth value maybe"),
+        ("ACCELERATE_CPU_AFFINITY=2", "invalid truth value 2"),
+        ("FORK_LAUNCHED=x", "invalid truth value x"),
+        ("ACCELERATE_USE_CPU=1 PMI_SIZE=-1 WORLD_SIZE=x", "invalid literal for int() with base 10: 'x'"),
+        ("ACCELERATE_USE_CPU=1 PMI_SIZE=2 PMI_RANK=x", "invalid literal for int() with base 10: 'x'"),
+        ("ACCELERATE_USE_CPU=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=x", "invalid literal for int() with base 10: 'x'"),
+    ],
+)
+def test_a_variable_that_is_no_value_of_its_kind_stops_the_process_in_python_s_words(variables: str, message: str) -> None:
+    error = rank0(f"{variables} python train.py").error
+    assert error is not None
+    assert (error.type, error.message) == ("ValueError", message)
+
+
+def test_sizes_behind_the_first_that_is_a_number_are_not_read() -> None:
+    assert rank0("ACCELERATE_USE_CPU=1 PMI_SIZE=1 WORLD_SIZE=x python train.py").error is None
+    assert rank0("WORLD_SIZE=x RANK=y python train.py").error is None
+
+
+def test_what_the_library_of_sagemaker_decides_is_not_said() -> None:
+    found = rank0("ACCELERATE_USE_SAGEMAKER=true python train.py")
+    assert (found.distributed_type, found.device, found.n_gpu, found.wraps_in_DataParallel) == (None, None, None, None)
+
+
 def test_consumer_cards_under_an_old_driver_stop_a_plain_start() -> None:
     found = rank0("python train.py", gpus=2, gpu_name="NVIDIA GeForce RTX 4090", driver="535.54.03")
     assert found.error is not None and found.error.type == "NotImplementedError"

@@ -42,6 +42,7 @@ _WRITTEN = lazy_pattern(
     r"\b(per_device_train_batch_size|gradient_accumulation_steps|use_cpu|no_cuda|torch_compile)\s*=\s*(True|\d{1,6})\b"
 )
 _TRUE = frozenset({"1", "true", "yes", "y", "on", "t"})
+_FALSE = frozenset({"0", "false", "no", "n", "off", "f"})
 
 # Versions of accelerate, read in its releases: from this one on the rule is the new one.
 DEVICE_MODULO_SINCE: Version = (0, 33)
@@ -155,14 +156,57 @@ class _Worker:
 
     def state(self) -> Rank0:
         """The whole decision."""
+        malformed = self._malformed()
+        if malformed is not None:
+            return self._failed(PlannedError(type="ValueError", message=malformed), None)
+        state = self._decided()
+        for name in ("ACCELERATE_CPU_AFFINITY", "FORK_LAUNCHED"):
+            text = self._environment.get(name, "False")
+            if state.device is not None and _no_truth(text):
+                error = PlannedError(type="ValueError", message=f"invalid truth value {text.lower()}")
+                return self._failed(error, state.init_process_group)
+        return state
+
+    def _decided(self) -> Rank0:
         local = _number(self._environment.get("LOCAL_RANK"), -1)
-        if local is None or (self._gpus is None and not self._cpu):
-            return self._unknown(local)
+        if local is None or (self._gpus is None and not self._cpu) or self._true("ACCELERATE_USE_SAGEMAKER"):
+            # What Amazon's own library of collectives decides is not known here.
+            return self._unknown(None if self._true("ACCELERATE_USE_SAGEMAKER") else local)
         if local != -1 and not self._cpu:
             return self._distributed(local)
         if self._cpu and (local != -1 or (self._integer("PMI_SIZE", *_SIZES, "WORLD_SIZE", default=1) or 1) > 1):
             return self._several_on_cpu()
         return self._single(None)
+
+    def _malformed(self) -> str | None:
+        """Python's words for the first variable that is read before any group is opened and is no value of its kind."""
+        asked = self._environment.get("ACCELERATE_USE_CPU", "False")
+        if not self._told_cpu and _no_truth(asked):
+            return f"invalid truth value {asked.lower()!r}"
+        debug = self._environment.get("ACCELERATE_DEBUG_MODE", "False")
+        if _no_truth(debug):
+            return f"invalid truth value {debug.lower()}"
+        local = self._environment.get("LOCAL_RANK", "-1")
+        if _no_number(local):
+            return f"invalid literal for int() with base 10: {local!r}"
+        if self._cpu:
+            return self._malformed_size(_number(local, -1))
+        return None
+
+    def _malformed_size(self, local: int | None) -> str | None:
+        """On CPU the sizes and ranks are read one behind the other, each only until one is a number of 0 or more."""
+        groups = _CPU_READS if local != -1 else (("PMI_SIZE", *_SIZES, "WORLD_SIZE"), *_CPU_READS)
+        if local == -1 and (self._integer(*groups[0], default=1) or 1) <= 1:
+            groups = groups[:1]
+        for names in groups:
+            for name in names:
+                text = self._environment.get(name, "-1")
+                if _no_number(text):
+                    return f"invalid literal for int() with base 10: {text!r}"
+                found = _number(text, -1)
+                if found is None or found >= 0:
+                    break
+        return None
 
     def _unknown(self, local: int | None) -> Rank0:
         """Without a count of GPUs only what holds for every count of at least one."""
@@ -292,6 +336,12 @@ class _Worker:
 
 
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
+_CPU_READS = (
+    ("RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK"),
+    ("WORLD_SIZE", "PMI_SIZE", *_SIZES),
+    ("LOCAL_RANK", "MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK"),
+    ("LOCAL_WORLD_SIZE", "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE"),
+)
 _LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE")
 
 
@@ -310,6 +360,16 @@ def _number(text: str | None, default: int) -> int | None:
         return int(text)
     except ValueError:
         return None
+
+
+def _no_number(text: str) -> bool:
+    """Whether the text is known and Python takes it for no whole number."""
+    return text != DRAWN and not holds_unknown(text) and _number(text, 0) is None
+
+
+def _no_truth(text: str) -> bool:
+    """Whether the text is known and neither yes nor no."""
+    return text != DRAWN and not holds_unknown(text) and text.lower() not in _TRUE | _FALSE
 
 
 def script_arguments(words: Sequence[str]) -> dict[str, str]:

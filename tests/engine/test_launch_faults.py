@@ -284,6 +284,20 @@ def test_each_fault_has_its_finding_with_a_change(line: str, known: dict[str, An
 
 
 @pytest.mark.parametrize(
+    ("line", "gpus", "titles"),
+    [
+        ("srun -n 4 python train.py", 4, ["Hand Slurm's numbers to torch"]),
+        ("mpirun -np 4 python train.py", 4, ["Hand MPI's numbers to torch"]),
+        ("torchrun --nproc_per_node 4 train.py", 0, ["Give the processes their GPUs back", "Say that the CPU is wanted"]),
+    ],
+)
+def test_processes_that_train_alone_get_the_change_for_their_own_reason(line: str, gpus: int, titles: list[str]) -> None:
+    asked = request(line, gpus=gpus)
+    found = next(one for one in findings(plan(asked), asked, PACK) if one.entry == "ranks-train-independently")
+    assert [fix.title for fix in found.fix] == titles
+
+
+@pytest.mark.parametrize(
     ("line", "known"),
     [
         ("torchrun --nproc_per_node 4 train.py", {}),

@@ -195,9 +195,10 @@ class _Worker:
 
     def _malformed_size(self, local: int | None) -> str | None:
         """On CPU the sizes and ranks are read one behind the other, each only until one is a number of 0 or more."""
-        groups = _CPU_READS if local != -1 else (("PMI_SIZE", *_SIZES, "WORLD_SIZE"), *_CPU_READS)
-        if local == -1 and (self._integer(*groups[0], default=1) or 1) <= 1:
-            groups = groups[:1]
+        groups: tuple[tuple[str, ...], ...] = _CPU_READS
+        if local == -1:
+            first = ("PMI_SIZE", *_SIZES, "WORLD_SIZE")
+            groups = (first, *groups) if (self._integer(*first, default=1) or 1) > 1 else (first,)
         for names in groups:
             for name in names:
                 text = self._environment.get(name, "-1")

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import pickle
+
 import pytest
 
 from firstfault.engine.investigate import investigate
@@ -37,3 +40,10 @@ def test_an_unreadable_error_file_beside_a_healthy_log_does_not_matter(tmp_path)
         diagnose(tmp_path, error__json='{"message": {"mess', run__log="step 1 loss 2.1\nstep 2 loss 2.0\n").verdict
         == "no_failure"
     )
+
+
+def test_a_refused_dump_shows_nothing_of_who_waits(tmp_path):
+    dump = pickle.dumps({"version": "2.10", "pg_config": {}, "entries": [os.getpid]}, protocol=2)
+    (tmp_path / "_dump_0").write_bytes(dump)
+    found = diagnose(tmp_path, command__txt="python train.py\n")
+    assert "_dump_0 is a dump that cannot be read" in found.cause

@@ -140,3 +140,15 @@ def test_a_thousand_ranks_all_stand_in_the_timeline_and_among_the_consequences(t
     assert diagnosis.initiating.rank == 517
     assert {mark.rank for mark in diagnosis.timeline} == set(range(1024))
     assert {item.rank for item in diagnosis.collateral} == set(range(1024)) - {3, 517, 900}
+
+
+def test_a_rank_without_record_does_not_contradict_an_established_first(tmp_path: Path) -> None:
+    api = "torch/distributed/elastic/multiprocessing/api.py"
+    raised = "".join(f"[rank1]: {line}\n" for line in RAISED.splitlines())
+    (tmp_path / "console.log").write_text(
+        f"{raised}W1130 10:00:00.000000 100 {api}:908] Sending process 110 closing signal SIGTERM\n"
+        f"E1130 10:00:30.200000 100 {api}:984] failed (exitcode: 1) local_rank: 1 (pid: 111) of binary: /usr/bin/python3\n"
+    )
+    answer = asked(tmp_path, 0)
+    assert (answer.role, answer.certainty) == ("absent", "established")
+    assert "may even have been first" not in answer.says

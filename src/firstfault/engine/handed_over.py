@@ -22,7 +22,7 @@ _WHAT = {
     "python": "a script",
     "error_file": "an error file that cannot be read",
     "prose": "a description in words",
-    "flight_recorder": "a dump that shows nobody waiting",
+    "flight_recorder": "a dump that does not show who waits",
     "vitals": "a record without a step of training",
 }
 
@@ -57,8 +57,14 @@ def said_of(bundle: Bundle) -> str:
     named: dict[str, str] = {}
     for report in bundle.reports:
         if report.source.kind in _WHAT:
-            named.setdefault(report.source.path, _WHAT[report.source.kind])
+            named.setdefault(report.source.path, _what(report))
     listed = [f"{path} is {what}" for path, what in list(named.items())[:MAX_NAMED]]
     rest = len(named) - len(listed)
     also = [f"{rest} more are of that kind"] if rest > 0 else []
     return "; ".join([*listed, *also, "what the run printed is needed to say whether it failed"])
+
+
+def _what(report: SourceReport) -> str:
+    if report.source.kind == "flight_recorder" and any(note.fatal for note in report.notes):
+        return "a dump that cannot be read"
+    return _WHAT[report.source.kind]

@@ -129,7 +129,9 @@ class _RankStory:
             return None
         if role in ("initiating", "symmetric", "suspect"):
             return self._attribution.certainty
-        return "undetermined" if role == "absent" else "likely" if role == "independent" else self._attribution.certainty
+        if role == "absent" and self._attribution.certainty != "established":
+            return "undetermined"
+        return "likely" if role == "independent" else self._attribution.certainty
 
     def _says(self, role: RankRole) -> str:
         found, rank = self._attribution, self._rank
@@ -148,9 +150,14 @@ class _RankStory:
             "suspect": f"Rank {rank} is suspected, not shown, to have been first{reason}.",
             "independent": f"Rank {rank} failed for a reason of its own, which {first} does not explain.",
             "unmarked": f"Rank {rank} shows no failure of its own, and no line of it says what {first} did to it.",
-            "absent": f"Nothing of rank {rank} was handed over, so nothing can be said of it: it may even have been first.",
+            "absent": f"Nothing of rank {rank} was handed over{self._unheard(first)}.",
         }
         return said[role]
+
+    def _unheard(self, first: str) -> str:
+        if self._attribution.certainty == "established":
+            return f": how it ended is not known, but it does not explain {first}"
+        return ", so nothing can be said of it: it may even have been first"
 
     def _followed(self, first: str) -> str:
         stands = self._stands()

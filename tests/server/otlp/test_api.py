@@ -124,7 +124,7 @@ def test_what_cannot_be_stored_is_not_acknowledged(tmp_path: Path, monkeypatch: 
         def full(*_: object) -> None:
             raise OSError("disk full")
 
-        monkeypatch.setattr(services_of(client).logs._journal, "_write", full)
+        monkeypatch.setattr(services_of(client).store.streams, "write", full)
         assert send(client, anne).status_code == 503
 
 

@@ -14,6 +14,7 @@ from firstfault.server import ops
 from firstfault.server.accounts.principal import address_key, principal_of
 from firstfault.server.origin import refuse_other_sites
 from firstfault.server.otlp.decode import JSON, MAX_BODY_BYTES, PROTOBUF, BadRequestError, TooLargeError, decode
+from firstfault.server.otlp.journal import BusyError
 from firstfault.server.otlp.receive import TooManyStreamsError
 from firstfault.server.records import Principal
 from firstfault.server.services import Services
@@ -47,15 +48,15 @@ async def _answer(request: Request[Any, Any, Any], services: Services, principal
         return _status(401, kind, _REFUSED, "send a token with the scope `logs`: Authorization: Bearer ff_...")
     try:
         groups = decode(await _body(request.receive), kind, request.headers.get("content-encoding", ""))
-        stored = services.logs.take(principal.owner, groups)
+        await asyncio.wrap_future(services.logs.take(principal.owner, groups))
     except TooManyStreamsError as error:
         return _status(429, kind, _EXHAUSTED, str(error))
     except TooLargeError as error:
         return _status(413, kind, _INVALID, str(error))
     except BadRequestError as error:
         return _status(400, kind, _INVALID, str(error))
-    try:
-        await asyncio.wrap_future(stored)
+    except BusyError as error:
+        return _status(503, kind, _UNAVAILABLE, str(error))
     except Exception as error:
         # Whatever the driver raises: nothing was acknowledged, so the sender keeps the records and sends them again.
         return _status(503, kind, _UNAVAILABLE, f"not stored: {type(error).__name__}")

@@ -12,7 +12,9 @@ from typing import Any
 
 import msgspec
 from google.protobuf.message import DecodeError
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.logs.v1.logs_pb2 import ScopeLogs
+
+from firstfault.server.otlp.columns import columns, scopes
 
 PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
@@ -37,7 +39,7 @@ class Group(msgspec.Struct):
     resource: dict[str, str]
     labels: dict[str, str]
     lines: list[str]
-    times_ns: Sequence[int]
+    times_ns: list[int]
 
 
 def decode(body: bytes, content_type: str, encoding: str = "") -> list[Group]:
@@ -45,30 +47,14 @@ def decode(body: bytes, content_type: str, encoding: str = "") -> list[Group]:
     data = _unpacked(body, encoding.strip().lower())
     kind = content_type.partition(";")[0].strip().lower()
     if kind == PROTOBUF:
-        groups = _grouped(_of_protobuf(data))
-        return [Group(one.resource, one.labels, one.lines, _Times(marks)) for one, marks in groups]
+        return _grouped(_of_protobuf(data))
     if kind == JSON:
-        return [Group(one.resource, one.labels, one.lines, marks) for one, marks in _grouped(_of_json(data))]
+        return _grouped(_of_json(data))
     raise BadRequestError(f"content type {kind or 'missing'}: send {PROTOBUF} or {JSON}")
 
 
-class _Times(Sequence[int]):
-    """The times of records, read when they are asked for: of most lines nobody does."""
-
-    def __init__(self, records: list[Any]) -> None:
-        self._records = records
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [_time_of(record) for record in self._records[index]]
-        return _time_of(self._records[index])
-
-
-_Record = tuple[dict[str, str], dict[str, str], str, Any]
-"""Resource and labels, the text, and the time or the record that has it."""
+_Records = tuple[dict[str, str], dict[str, str], Sequence[str], Sequence[int]]
+"""Resource and labels, and of records that follow each other and share them the texts and times."""
 
 
 def _unpacked(body: bytes, encoding: str) -> bytes:
@@ -90,52 +76,43 @@ def _unpacked(body: bytes, encoding: str) -> bytes:
     return data
 
 
-def _grouped(records: Iterable[_Record]) -> list[tuple[Group, list[Any]]]:
-    """The groups, and of each line its time or the record that has it."""
-    groups: dict[tuple[int, tuple[tuple[str, str], ...]], tuple[Group, list[Any]]] = {}
-    lines: list[str] = []
-    marks: list[Any] = []
-    resource_before, labels_before = None, None
-    for resource, labels, text, mark in records:
-        if labels is not labels_before or resource is not resource_before:
-            key = (id(resource), tuple(labels.items()))
-            group, marks = groups.get(key) or groups.setdefault(key, (Group(resource, labels, [], []), []))
-            lines = group.lines
-            resource_before, labels_before = resource, labels
-        for line in (text,) if "\n" not in text else text.split("\n"):
-            lines.append(line if len(line) <= MAX_TEXT_CHARS else line[:MAX_TEXT_CHARS])
-            marks.append(mark)
+def _grouped(found: Iterable[_Records]) -> list[Group]:
+    groups: dict[tuple[int, tuple[tuple[str, str], ...]], Group] = {}
+    for resource, labels, texts, times_ns in found:
+        group = groups.setdefault((id(resource), tuple(labels.items())), Group(resource, labels, [], []))
+        if "\n" not in "".join(texts) and max(map(len, texts)) <= MAX_TEXT_CHARS:
+            group.lines += texts
+            group.times_ns += times_ns
+            continue
+        for text, time_ns in zip(texts, times_ns, strict=True):
+            for line in text.removesuffix("\n").split("\n"):
+                group.lines.append(line[:MAX_TEXT_CHARS])
+                group.times_ns.append(time_ns)
     return list(groups.values())
 
 
-def _of_protobuf(data: bytes) -> Iterator[_Record]:
-    request = ExportLogsServiceRequest()
+def _of_protobuf(data: bytes) -> Iterator[_Records]:
     try:
-        request.ParseFromString(data)
+        for told, encoded in scopes(data):
+            resource = {pair.key: _proto_text(pair.value) for pair in told.attributes}
+            for scope in encoded:
+                yield from _of_scope(resource, scope)
     except DecodeError as error:
         raise BadRequestError(f"is not an ExportLogsServiceRequest: {error}") from error
-    for one in request.resource_logs:
-        resource = {pair.key: _proto_text(pair.value) for pair in one.resource.attributes}
-        for scope in one.scope_logs:
-            known, labels = None, {}
-            for record in scope.log_records:
-                attributes = record.attributes
-                # To compare them is cheaper than to read them, and lines of one file follow each other.
-                if attributes != known:
-                    labels = {key: _proto_text(pair.value) for pair in attributes if _is_label(key := pair.key)}
-                    known = attributes
-                yield resource, labels, _proto_text(record.body).removesuffix("\n"), record
 
 
-def _time_of(record: Any) -> int:
-    return int(record.time_unix_nano or record.observed_time_unix_nano)
+def _of_scope(resource: dict[str, str], scope: bytes) -> Iterator[_Records]:
+    if alike := columns(scope, _is_label):
+        labels = {pair.key: _proto_text(pair.value) for pair in alike.shared}
+        yield resource, labels, alike.texts, alike.times_ns
+        return
+    for record in ScopeLogs.FromString(scope).log_records:
+        labels = {pair.key: _proto_text(pair.value) for pair in record.attributes if _is_label(pair.key)}
+        time_ns = record.time_unix_nano or record.observed_time_unix_nano
+        yield resource, labels, (_proto_text(record.body),), (time_ns,)
 
 
 def _proto_text(value: Any) -> str:
-    # Most are text: to ask for the kind costs as much again.
-    text: str = value.string_value
-    if text:
-        return text
     kind = value.WhichOneof("value")
     if kind is None:
         return ""
@@ -207,7 +184,7 @@ class _Request(msgspec.Struct, rename="camel", frozen=True):
 _JSON = msgspec.json.Decoder(_Request)
 
 
-def _of_json(data: bytes) -> Iterator[_Record]:
+def _of_json(data: bytes) -> Iterator[_Records]:
     try:
         request = _JSON.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -218,7 +195,7 @@ def _of_json(data: bytes) -> Iterator[_Record]:
             for record in scope.log_records:
                 labels = {pair.key: pair.value.text() for pair in record.attributes if _is_label(pair.key)}
                 time_ns = _whole(record.time_unix_nano) or _whole(record.observed_time_unix_nano)
-                yield resource, labels, record.body.text().removesuffix("\n"), time_ns
+                yield resource, labels, (record.body.text(),), (time_ns,)
 
 
 @lru_cache(maxsize=1024)

@@ -27,13 +27,14 @@ class TooManyStreamsError(ValueError):
     """A run named more streams than one may have."""
 
 
+Request = tuple[Owner, Sequence[Group]]
 _Pairs = tuple[tuple[str, str], ...]
 FindRun = Callable[[Owner, str], tuple[Run, Sequence[StreamState], dict[bytes, str]]]
 """Gives a run of an owner by name, made if it is new, with its streams and its pseudonyms by digest."""
 
 
 class Receiver:
-    """Holds the runs that are heard of. Not safe for threads: one request after the other is taken."""
+    """Holds the runs that are heard of. Not safe for threads: the journal's alone uses it."""
 
     def __init__(self, pack: Pack, find_run: FindRun) -> None:
         self._scanner = Scanner(pack.signals)
@@ -42,30 +43,31 @@ class Receiver:
         self._runs: OrderedDict[tuple[Owner, str], _RunState] = OrderedDict()
         self._identities: dict[tuple[_Pairs, _Pairs], Identity] = {}
 
-    def take(self, owner: Owner, groups: Sequence[Group]) -> tuple[list[LogWrite], list[Run]]:
-        """What to store of a request, one write for each run in it, and the runs in which something may have failed.
+    def take(self, requests: Sequence[Request]) -> tuple[list[LogWrite], list[Run]]:
+        """What to store of requests, one write for each run in them, and the runs in which something may have failed.
 
         TooManyStreamsError before anything is taken.
         """
-        by_run: dict[str, list[tuple[Identity, Group]]] = {}
-        for group in groups:
-            found = self._identity(group)
-            by_run.setdefault(found.run, []).append((found, group))
-        states = {name: self._state(owner, name) for name in by_run}
-        for name, parts in by_run.items():
-            states[name].check([found for found, _ in parts])
+        by_run: dict[tuple[Owner, str], list[tuple[Identity, Group]]] = {}
+        for owner, groups in requests:
+            for group in groups:
+                found = self._identity(group)
+                by_run.setdefault((owner, found.run), []).append((found, group))
+        states = {key: self._state(*key) for key in by_run}
+        for key, parts in by_run.items():
+            states[key].check([found for found, _ in parts])
         writes, failing = [], []
-        for name, parts in by_run.items():
-            write, starts = states[name].take(parts, self._scanner)
+        for key, parts in by_run.items():
+            write, starts = states[key].take(parts, self._scanner)
             writes.append(write)
             if starts:
-                failing.append(states[name].run)
+                failing.append(states[key].run)
         return writes, failing
 
     def forget(self, run_ids: Collection[str]) -> None:
         """Read runs from the store again when they are next heard of: what was taken of them could not be stored."""
-        for key in [key for key, state in list(self._runs.items()) if state.run.id in run_ids]:
-            self._runs.pop(key, None)
+        for key in [key for key, state in self._runs.items() if state.run.id in run_ids]:
+            del self._runs[key]
 
     def _identity(self, group: Group) -> Identity:
         key = (tuple(group.resource.items()), tuple(group.labels.items()))
@@ -105,40 +107,50 @@ class _RunState:
             raise TooManyStreamsError(f"run {self.run.name} has {MAX_STREAMS:,} streams already")
 
     def take(self, parts: Sequence[tuple[Identity, Group]], scanner: Scanner) -> tuple[LogWrite, bool]:
-        run_id, states, lines, any_starts, count = self.run.id, {}, [], False, 0
+        heard: dict[str, Identity] = {}
+        lines, any_starts, count = [], False, 0
         for identity, group in parts:
             name = self._show(identity)
-            stream = self._streams.setdefault(name, Stream())
-            kept, starts = stream.take(group.lines, group.times_ns, scanner)
+            heard[name] = identity
+            kept, starts = self._streams.setdefault(name, Stream()).take(group.lines, group.times_ns, scanner)
             any_starts = any_starts or starts
             count += len(group.lines)
             lines += [
                 StreamLine(
-                    run_id=run_id, stream=name, number=one.number, offset=one.offset, at=_when(one), text=self._mask(one.text)
+                    run_id=self.run.id,
+                    stream=name,
+                    number=one.number,
+                    offset=one.offset,
+                    at=_when(one),
+                    text=self._mask(one.text),
                 )
                 for one in kept
             ]
-            last = stream.last
-            states[name] = StreamState(
-                run_id=run_id,
-                name=name,
-                host=self._redactor.mask_host(identity.host) if identity.host else None,
-                rank=identity.rank,
-                lines=stream.lines,
-                size_bytes=stream.size_bytes,
-                kept=stream.kept,
-                last_text=self._mask(last.text) if last else "",
-                last_at=_when(last) if last else None,
-            )
         write = LogWrite(
-            run_id=run_id,
+            run_id=self.run.id,
             at=datetime.now(UTC),
             records=count,
-            streams=tuple(states.values()),
+            # A stream's last line is masked once for all the requests that wait together: that costs more than to scan one.
+            streams=tuple(self._stands(name, identity) for name, identity in heard.items()),
             lines=tuple(lines),
             names=self._names.take_new(),
         )
         return write, any_starts
+
+    def _stands(self, name: str, identity: Identity) -> StreamState:
+        stream = self._streams[name]
+        last = stream.last
+        return StreamState(
+            run_id=self.run.id,
+            name=name,
+            host=self._redactor.mask_host(identity.host) if identity.host else None,
+            rank=identity.rank,
+            lines=stream.lines,
+            size_bytes=stream.size_bytes,
+            kept=stream.kept,
+            last_text=self._mask(last.text) if last else "",
+            last_at=_when(last) if last else None,
+        )
 
     def _mask(self, text: str) -> str:
         return self._redactor.mask(text)[:MAX_LINE_CHARS]

@@ -60,7 +60,7 @@ class Streams:
     def write(self, writes: Sequence[LogWrite]) -> None:
         """Store all of it in one transaction. What was stored before is not stored twice."""
         with self._access.write() as connection:
-            for write in _merged(writes):
+            for write in writes:
                 self._write(connection, write)
 
     def _write(self, connection: Connection, write: LogWrite) -> None:
@@ -136,25 +136,6 @@ class Streams:
         """How many runs are kept."""
         with self._access.read() as connection:
             return connection.execute(select(func.count()).select_from(runs)).scalar_one()
-
-
-def _merged(writes: Sequence[LogWrite]) -> list[LogWrite]:
-    """One write for each run: of each stream the last state, and all lines."""
-    by_run: dict[str, list[LogWrite]] = {}
-    for write in writes:
-        by_run.setdefault(write.run_id, []).append(write)
-    return [_one(group) if len(group) > 1 else group[0] for group in by_run.values()]
-
-
-def _one(writes: Sequence[LogWrite]) -> LogWrite:
-    return LogWrite(
-        run_id=writes[0].run_id,
-        at=writes[-1].at,
-        records=sum(write.records for write in writes),
-        streams=tuple({state.name: state for write in writes for state in write.streams}.values()),
-        lines=tuple(line for write in writes for line in write.lines),
-        names={digest: name for write in writes for digest, name in write.names.items()},
-    )
 
 
 def _plain(record: StreamState | StreamLine) -> dict[str, Any]:

@@ -13,7 +13,12 @@ const SEEN = 10_000;
 const MIX = 0x9e3779b1 | 0;
 const SHORT = 1;
 const LONG = 2;
-const COMMON = " etaoinsrhldcumfpgwybvkxjqz";
+const LETTERS = " etaoinsrhldcumfpgwybvkxjqz";
+/** How common a byte is in text, by its value: a guess. */
+const COMMONNESS = Float64Array.from({ length: 256 }, (_, byte) => {
+  const place = LETTERS.indexOf(String.fromCharCode(byte));
+  return place < 0 ? 1 : 9 - place / 4;
+});
 
 export class LiteralFinder {
   /**
@@ -44,10 +49,23 @@ export class LiteralFinder {
   search(bytes, words, start, stop, found) {
     const { table } = this;
     const last = stop >> 2;
-    for (let at = start >> 2; at < last; at++) {
-      const flags = table[Math.imul(words[at], MIX) >>> SHIFT];
-      if (flags !== 0 && ((flags & SHORT) !== 0 || (at & 1) === 0)) this.tell(bytes, words[at], at, stop, found);
+    let at = start >> 2;
+    // Two words at once: in the second, a literal that is long enough is not looked for.
+    if ((at & 1) !== 0 && at < last) this.look(bytes, words[at], at++, stop, found);
+    for (; at + 1 < last; at += 2) {
+      const even = table[Math.imul(words[at], MIX) >>> SHIFT];
+      const odd = table[Math.imul(words[at + 1], MIX) >>> SHIFT] & SHORT;
+      if ((even | odd) !== 0) {
+        if (even !== 0) this.tell(bytes, words[at], at, stop, found);
+        if (odd !== 0) this.tell(bytes, words[at + 1], at + 1, stop, found);
+      }
     }
+    if (at < last) this.look(bytes, words[at], at, stop, found);
+  }
+
+  look(bytes, word, at, stop, found) {
+    const flags = this.table[placeOf(word)];
+    if ((flags & SHORT) !== 0 || (flags !== 0 && (at & 1) === 0)) this.tell(bytes, word, at, stop, found);
   }
 
   /** Whether the literal stands at this offset of the buffer. */
@@ -84,30 +102,32 @@ function wordsOf(literal, number, commonness) {
 
 /** The words that may stand at an offset of a literal: one, or, at its end, all that go on as they like. */
 function wordsAt(literal, offset) {
-  const bytes = literal.subarray(offset, offset + WORD);
-  if (bytes.length === WORD) return [wordOf(bytes)];
-  return Array.from({ length: 256 }, (_, byte) => wordOf([...bytes, byte]));
+  if (offset + WORD <= literal.length) return [wordAt(literal, offset)];
+  const start = Uint8Array.from([...literal.subarray(offset), 0]);
+  return Array.from({ length: 256 }, (_, byte) => wordAt(start, 0) | (byte << 24));
 }
 
-function wordOf([first, second, third, fourth]) {
-  return first | (second << 8) | (third << 16) | (fourth << 24);
+function wordAt(bytes, at) {
+  return bytes[at] | (bytes[at + 1] << 8) | (bytes[at + 2] << 16) | (bytes[at + 3] << 24);
 }
 
 /** How common each word is in a sample of the text, by its place in the table; without one, a guess by its letters. */
 class Commonness {
   constructor(sample) {
     this.counts = new Uint32Array(1 << BITS);
-    for (let at = 0; at + WORD <= sample.length; at++) this.counts[placeOf(wordOf(sample.subarray(at, at + WORD)))]++;
+    for (let at = 0; at + WORD <= sample.length; at++) this.counts[placeOf(wordAt(sample, at))]++;
   }
 
-  of(bytes) {
-    return bytes.reduce(times, 1) + this.counts[placeOf(wordOf(bytes))] * SEEN;
+  of(bytes, at) {
+    let cost = 1;
+    for (let one = at; one < at + WORD; one++) cost *= COMMONNESS[bytes[one]];
+    return cost + this.counts[placeOf(wordAt(bytes, at))] * SEEN;
   }
 
   /** Where the part of so many bytes begins whose words are the least common. */
   rarest(literal, length) {
     const costs = [];
-    for (let at = 0; at + WORD <= literal.length; at++) costs.push(this.of(literal.subarray(at, at + WORD)));
+    for (let at = 0; at + WORD <= literal.length; at++) costs.push(this.of(literal, at));
     let [best, least] = [0, Infinity];
     for (let first = 0; first + length <= literal.length; first++) {
       let cost = 0;
@@ -120,9 +140,4 @@ class Commonness {
 
 function placeOf(word) {
   return Math.imul(word, MIX) >>> SHIFT;
-}
-
-function times(cost, byte) {
-  const place = COMMON.indexOf(String.fromCharCode(byte));
-  return cost * (place < 0 ? 1 : 9 - place / 4);
 }

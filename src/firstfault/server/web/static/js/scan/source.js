@@ -5,6 +5,7 @@ import { isText } from "./excerpt.js";
 import { Scan } from "./scanner.js";
 
 const HEAD_BYTES = 64 << 10;
+const READ_BYTES = 1 << 20;
 const SAMPLED_FROM_BYTES = 4 << 20;
 const SAMPLES = 8;
 const SAMPLE_BYTES = 16 << 10;
@@ -38,7 +39,8 @@ export async function scanFile(file, scanner, progress = () => {}, isStopped = (
       scan.take(text ? text.decode(chunk) : chunk);
       return;
     }
-    pending.push(chunk);
+    // Its buffer is read into again.
+    pending.push(chunk.slice());
     headBytes += chunk.length;
     if (headBytes >= HEAD_BYTES) begin();
   };
@@ -84,31 +86,47 @@ async function readAll(file, magic, give, progress, isStopped) {
   });
   const isGzip = magic[0] === 0x1f && magic[1] === 0x8b;
   const isZstd = magic[0] === 0x28 && magic[1] === 0xb5 && magic[2] === 0x2f && magic[3] === 0xfd;
-  let stream = file.stream();
-  if (isGzip) stream = stream.pipeThrough(counted).pipeThrough(new DecompressionStream("gzip"));
   const zstd = isZstd ? new Decompress(take) : null;
-  const reader = stream.getReader();
+  const next = isGzip ? unpacked(file, counted) : piecesOf(file);
   // The browser reads the next piece while this one is looked at.
-  let ahead = reader.read();
+  let ahead = next.read();
   for (;;) {
     if (isStopped()) {
-      await reader.cancel();
+      await next.cancel();
       throw new LeftOut("was not read to its end: it stays on this machine");
     }
-    let next;
+    let piece;
     try {
-      next = await ahead;
+      piece = await ahead;
     } catch (error) {
       throw isGzip && given ? new Damaged(error.message) : error;
     }
-    if (next.done) return;
-    ahead = reader.read();
+    if (piece.done) return;
+    ahead = next.read();
     ahead.catch(() => {});
-    if (!isGzip) progress((read += next.value.length));
-    if (zstd) zstd.push(next.value);
-    else if (isGzip) take(next.value);
-    else give(next.value);
+    if (!isGzip) progress((read += piece.value.length));
+    if (zstd) zstd.push(piece.value.slice());
+    else if (isGzip) take(piece.value);
+    else give(piece.value);
   }
+}
+
+function unpacked(file, counted) {
+  return file.stream().pipeThrough(counted).pipeThrough(new DecompressionStream("gzip")).getReader();
+}
+
+/** Reads a file into two buffers in turn: a piece is valid until the one after the next is asked for. */
+function piecesOf(file) {
+  const reader = file.stream().getReader({ mode: "byob" });
+  const free = [new ArrayBuffer(READ_BYTES), new ArrayBuffer(READ_BYTES)];
+  return {
+    async read() {
+      const piece = await reader.read(new Uint8Array(free.shift()));
+      if (piece.value) free.push(piece.value.buffer);
+      return piece;
+    },
+    cancel: () => reader.cancel(),
+  };
 }
 
 /** What turns a text of another form into UTF-8: null for one that is UTF-8 already. */

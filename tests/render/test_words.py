@@ -31,6 +31,7 @@ def test_ranks_are_joined(ranks: list[int], text: str) -> None:
         (Initiating(rank=None, ranks=(0, 1, 2), relation="symmetric"), "ranks 0-2 failed alike"),
         (Initiating(rank=None, relation="symmetric"), "all ranks failed alike"),
         (Initiating(rank=None, ranks=(3, 7), relation="several"), "ranks 3, 7 may have failed first"),
+        (Initiating(rank=None, relation="several"), "what failed first is not known"),
         (Initiating(rank=None, host="node-4"), "it began on node-4"),
         (Initiating(rank=None), "which rank failed first is not known"),
         (Initiating(rank=None, certainty="established"), "no line says which rank it was"),
@@ -58,6 +59,9 @@ def test_a_time_is_said_as_people_read_it(time: str, text: str) -> None:
 def test_a_single_process_has_nobody_to_be_first_of() -> None:
     one = Diagnosis(verdict="likely", initiating=Initiating(rank=None, certainty="established"))
     assert words.verdict_of_rank(one) == []
+    # Of a bare error line nobody claims that several ranks had a part in it.
+    remark = msgspec.structs.replace(one, initiating=Initiating(rank=None, relation="several"))
+    assert words.verdict_of_rank(remark) == ["what failed first is not known"]
     eight = msgspec.structs.replace(one, facts={"run.world_size": {"value": 8}})
     assert words.verdict_of_rank(eight) == ["no line says which rank it was"]
 

@@ -80,7 +80,7 @@ def who_was_first(initiating: Initiating) -> str:
     if initiating.relation == "symmetric":
         text = f"{ranks_text(ranks)} failed alike" if ranks else "all ranks failed alike"
     elif initiating.relation == "several":
-        text = f"{ranks_text(ranks)} may have failed first" if ranks else "more than one rank may have failed first"
+        text = f"{ranks_text(ranks)} may have failed first" if ranks else "what failed first is not known"
     elif initiating.rank is not None:
         verb = {"established": "failed first", "likely": "probably failed first", "undetermined": "may have failed first"}
         text = f"rank {initiating.rank}{f' ({initiating.host})' if initiating.host else ''} {verb[initiating.certainty]}"
@@ -137,7 +137,7 @@ def _known_number(diagnosis: Diagnosis, name: str) -> int:
 
 def names_somebody(initiating: Initiating) -> bool:
     """True if there is a rank or a host whose certainty can be told."""
-    return initiating.rank is not None or bool(initiating.ranks) or initiating.host is not None or initiating.relation != "one"
+    return initiating.rank is not None or bool(initiating.ranks) or initiating.host is not None or initiating.relation == "symmetric"
 
 
 def ranks_text(ranks: Iterable[int]) -> str:

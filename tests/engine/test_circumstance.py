@@ -49,3 +49,25 @@ def test_kill_by_the_launcher_is_no_out_of_memory_kill():
     console.exit(1, rank=1, pid=11).exit(-9, rank=2, pid=12)
     (said,) = attributed(3, console).circumstances
     assert said.startswith("The launcher itself killed rank 2 (SIGKILL)")
+
+
+def test_failures_whose_order_is_open_are_each_named():
+    logs = [Log("rank-0.log", rank=0, host="a"), Log("rank-1.log", rank=1, host="b")]
+    logs[0].raises("KeyError: 'image'", at=100)
+    logs[1].raises("IndexError: list index out of range", at=2500)
+    found = attributed(2, *logs)
+    assert (found.relation, found.certainty, found.ranks) == ("several", "undetermined", (0, 1))
+    (said,) = found.circumstances
+    assert said.startswith("2 processes failed by themselves: rank 0 raised an exception on a")
+    assert said.endswith("Which was first is open: the clocks of a and b cannot be compared.")
+
+
+def test_without_ranks_two_hosts_are_two_processes():
+    logs = [Log("a.log", host="a"), Log("b.log", host="b")]
+    logs[0].raises("KeyError: 'image'", at=100)
+    logs[1].raises("IndexError: list index out of range", at=2500)
+    found = attributed(None, *logs)
+    assert (found.relation, found.certainty) == ("several", "undetermined")
+    (said,) = found.circumstances
+    assert "a process raised an exception on a" in said
+    assert "a process raised an exception on b" in said

@@ -13,6 +13,9 @@ from firstfault.engine.wording import listed, subject
 from firstfault.units import format_duration
 
 MAX_PLACES = 2
+MAX_UNORDERED = 4
+CLOSE_S = 1.0
+"""Two clocks that agree so far do not leave an order open by themselves."""
 _OWN = 6
 """From this weight on, a fault is worth a sentence of its own."""
 _LOST = frozenset({"peer_lost", "collective_timeout", "store_timeout", "nccl_error"})
@@ -23,6 +26,7 @@ def circumstances(attempt: int | None, accounts: Mapping[int | None, Account], a
     account = accounts[attempt]
     return (
         *_shared(account),
+        *_unordered(account, aligned),
         *_other_attempts(attempt, accounts),
         *_second_faults(account, aligned),
         *_after_work(account, aligned),
@@ -51,6 +55,41 @@ def survived(faults: Sequence[Fault], aligned: Aligned) -> tuple[str, ...]:
 def _shared(account: Account) -> Iterator[str]:
     if account.choice.relation == "symmetric" and account.own:
         yield f"{account.choice.reason[:1].upper()}{account.choice.reason[1:]}: no single rank started it."
+
+
+def _unordered(account: Account, aligned: Aligned) -> Iterator[str]:
+    """Failures that started by themselves and whose order the evidence leaves open."""
+    choice = account.choice
+    if not account.own or choice.relation != "several" or choice.certainty != "undetermined":
+        return
+    by_process = {(fault.rank, fault.host): fault for fault in reversed(choice.initiating)}
+    first, *others = sorted(by_process.values(), key=lambda fault: (fault.rank is None, fault.rank or 0, fault.host or ""))
+    if not others:
+        return
+    named = "; ".join(_with_error(fault) for fault in (first, *others)[:MAX_UNORDERED])
+    left = len(others) + 1 - MAX_UNORDERED
+    more = f"; and {left} more" if left > 0 else ""
+    yield f"{len(others) + 1} processes failed by themselves: {named}{more}. Which was first is open: {_why_open(first, others, aligned)}."
+
+
+def _with_error(fault: Fault) -> str:
+    where = f" on {fault.host}" if fault.host else ""
+    traceback_type = str(fault.event.captures.get("exc_type", "")).rpartition(".")[2]
+    return f"{subject(fault)}{where}{f' ({traceback_type})' if traceback_type else ''}"
+
+
+def _why_open(first: Fault, others: Sequence[Fault], aligned: Aligned) -> str:
+    place = first.event.place
+    if any(fault.event.place.time is None for fault in (first, *others)):
+        return "not all of their lines carry a time"
+    for fault in others:
+        delay = aligned.clocks.delay(place, fault.event.place)
+        if delay is None:
+            return f"the clocks of {place.host} and {fault.host} cannot be compared"
+        if delay.error_s > CLOSE_S:
+            error = format_duration(delay.error_s)
+            return f"the clocks of {place.host} and {fault.host} are known to each other to {error} only"
+    return "they lie too close together"
 
 
 def _other_attempts(attempt: int | None, accounts: Mapping[int | None, Account]) -> Iterator[str]:

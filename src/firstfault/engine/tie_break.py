@@ -45,7 +45,7 @@ def choose(roots: Sequence[Fault], aligned: Aligned, told_ranks: Collection[int]
         return _pointed_at(roots, aligned)
     if all(fault.fault_class == "non_finite" for fault in roots) and _several_processes(aligned):
         return _spread(roots, aligned)
-    if len({fault.rank for fault in roots}) == 1:
+    if _of_one_process(roots):
         return _one_or_pair(_strongest(roots))
     shapes = {fault.shape for fault in roots}
     early = _clearly_first(roots, aligned)
@@ -56,6 +56,13 @@ def choose(roots: Sequence[Fault], aligned: Aligned, told_ranks: Collection[int]
     if len(shapes) == 1:
         return _alike(roots, aligned)
     return _unlike(roots, aligned, told_ranks)
+
+
+def _of_one_process(faults: Sequence[Fault]) -> bool:
+    """True unless the faults are known to be of several ranks, or, of unknown ranks, to lie on several hosts."""
+    ranks = {fault.rank for fault in faults}
+    hosts = {fault.event.place.host for fault in faults} - {None}
+    return len(ranks) == 1 and (None not in ranks or len(hosts) < 2)
 
 
 def _one(fault: Fault, certainty: Certainty = "established", reason: str = "") -> Choice:

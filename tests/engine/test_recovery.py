@@ -17,6 +17,15 @@ def test_scary_lines_before_a_normal_end_are_survived():
     assert len(found.recovered) == 2
 
 
+def test_end_line_right_below_what_python_gave_up_with_may_be_a_flushed_buffer():
+    uncaught = Log("run.log", rank=0).raises("KeyError: 'final'", function="<module>").note("run.finished")
+    assert attributed(1, uncaught).fault_class == "python_exception"
+    handled = Log("run.log", rank=0).raises("KeyError: 'final'", function="evaluate").note("run.finished")
+    assert attributed(1, handled).fault_class == "none"
+    dated = Log("run.log", rank=0).raises("KeyError: 'final'", function="<module>", at=100).note("run.finished", at=101)
+    assert attributed(1, dated).fault_class == "none"
+
+
 def test_noise_after_a_normal_end_is_no_failure():
     log = Log("a.log").steps(10, total=10).note("run.finished").fault("teardown_noise").fault("peer_lost")
     assert attributed(2, log).fault_class == "none"

@@ -69,7 +69,8 @@ def _unordered(account: Account, aligned: Aligned) -> Iterator[str]:
     named = "; ".join(_with_error(fault) for fault in (first, *others)[:MAX_UNORDERED])
     left = len(others) + 1 - MAX_UNORDERED
     more = f"; and {left} more" if left > 0 else ""
-    yield f"{len(others) + 1} processes failed by themselves: {named}{more}. Which was first is open: {_why_open(first, others, aligned)}."
+    why = _why_open(first, others, aligned)
+    yield f"{len(others) + 1} processes failed by themselves: {named}{more}. Which was first is open: {why}."
 
 
 def _with_error(fault: Fault) -> str:

@@ -22,6 +22,7 @@ _STARTS = frozenset({"launcher.started_workers", "trainer.started"})
 MIN_LATER_LINES = 2
 MIN_LATER_S = 1.0
 MAX_FLUSH_S = 1700.0
+MAX_LINES_BELOW_END = 3
 
 
 def is_finish(event: Event) -> bool:
@@ -98,7 +99,7 @@ def recovered_faults(faults: Sequence[Fault], aligned: Aligned, causal: CausalTa
         over = (*(() if failing else finishes), *(fresh if fault.fault_class in _ENDS_LATER else ()))
         left_after_work = event.captures.get("inferred") and any(end.span.offset < event.span.offset for end in finishes)
         before = event.source_id in earlier or _is_above(event, appended) or _is_before(event.place.attempt, survived)
-        if left_after_work or before or any(_follows(end, event) and not is_flushed_late(end.place, event) for end in over):
+        if left_after_work or before or any(_was_survived(end, event, aligned) for end in over):
             out.add(fault)
         elif not fault.is_exit and not fault.kernel and fault not in missed:
             later = _progress_after(fault, progress.get(event.source_id, ()))
@@ -165,6 +166,25 @@ def is_flushed_late(later: Place, seen: Event) -> bool:
     before_s = seen.place.time.seconds - later.time.seconds
     # Farther apart they may be of two time zones.
     return max(later.time.resolution_s, seen.place.time.resolution_s, MIN_LATER_S) < before_s < MAX_FLUSH_S
+
+
+def _was_survived(end: Event, event: Event, aligned: Aligned) -> bool:
+    """True if the end of the run, or a new start, stands below the fault and came after it."""
+    return _follows(end, event) and not is_flushed_late(end.place, event) and not _may_be_flushed(end, event, aligned)
+
+
+def _may_be_flushed(end: Event, event: Event, aligned: Aligned) -> bool:
+    """True for an end line right below a traceback that reaches up to the script, both without a time.
+
+    Python prints such a traceback when it gives up, and writes out what `print` had buffered after it.
+    """
+    traceback = aligned.traceback_of(event)
+    if traceback is None or event.place.time is not None or end.place.time is not None:
+        return False
+    last = traceback.last
+    outer = last.frames[0] if last.whole and last.frames else None
+    from_script = outer is not None and outer.function == "<module>" and not outer.path.startswith("<")
+    return from_script and end.span.line - last.span.line <= MAX_LINES_BELOW_END
 
 
 def _is_complete(progress: Progress) -> bool:

@@ -137,7 +137,8 @@ def _known_number(diagnosis: Diagnosis, name: str) -> int:
 
 def names_somebody(initiating: Initiating) -> bool:
     """True if there is a rank or a host whose certainty can be told."""
-    return initiating.rank is not None or bool(initiating.ranks) or initiating.host is not None or initiating.relation == "symmetric"
+    has_place = initiating.rank is not None or bool(initiating.ranks) or initiating.host is not None
+    return has_place or initiating.relation == "symmetric"
 
 
 def ranks_text(ranks: Iterable[int]) -> str:

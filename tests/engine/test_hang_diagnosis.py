@@ -94,3 +94,18 @@ def test_one_quiet_dump_of_many_does_not_show_that_nothing_failed(tmp_path: Path
     found = _diagnosis(write(tmp_path, Run(16, 60, stop={6: 33}).dumps(), ranks=[6]))
     assert found.verdict == "undetermined"
     assert found.initiating is None
+
+
+def test_a_single_dump_of_gloo_asks_for_those_of_the_other_ranks() -> None:
+    found = _diagnosis(DATA / "gloo_late" / "gloo_1")
+    assert (found.verdict, found.initiating) == ("undetermined", None)
+    asked = found.missing[0]
+    assert (asked.fact, asked.values) == ("collective.dumps_of_all", ())
+    assert "nccl_trace_rank_" in asked.command
+    assert "Nothing in what was read failed" not in render_diagnosis(found)
+
+
+def test_a_dump_cited_as_a_whole_says_what_it_is(tmp_path: Path) -> None:
+    found = _diagnosis(DATA / "gpu_error_2nd" / "_dump_9")
+    assert all(one.text for one in found.evidence)
+    assert any(one.text == "flight-recorder dump of nccl, version 2.9" for one in found.evidence)

@@ -88,7 +88,7 @@ def attribute(aligned: Aligned, causal: CausalTable, *, suspicion: Suspicion | N
         said = None if finished else remark(aligned, live)
         if said is not None:
             return _of_remark(said, aligned, survived)
-        fault_class = "none" if finished or not _stops_short(aligned) else "silent"
+        fault_class = "none" if finished or not (_stops_short(aligned) or _shows_a_part(aligned)) else "silent"
         certainty: Certainty = "undetermined" if fault_class == "silent" else "established"
         return Attribution(
             fault_class=fault_class,
@@ -131,6 +131,11 @@ def _stops_short(aligned: Aligned) -> bool:
     reports = aligned.bundle.reports
     asked = any(report.source.kind == "prose" for report in reports)
     return any(report.progress and (asked or not report.source.ends) for report in reports)
+
+
+def _shows_a_part(aligned: Aligned) -> bool:
+    """True if dumps were taken of ranks, and those of others, for which these may wait, are missing."""
+    return aligned.hang is not None and aligned.hang.partial
 
 
 def _accounts(

@@ -93,6 +93,10 @@ def _texts(aligned: Aligned) -> dict[tuple[str, int, str], _Seen]:
             message = block.message.strip().split("\n", 1)[0]
             keep(block.span, f"{block.type}: {message}" if message else block.type, traceback.place)
     for report in aligned.bundle.reports:
+        for record in report.records:
+            if record.origin == "dump":
+                of = f" of {record.backend}" if record.backend else ""
+                keep(record.span, f"flight-recorder dump{of}, version {record.version or 'unknown'}", report.source.place)
         for setting in report.settings:
             keep(setting.span, setting.text, report.source.place)
         for frame, place in _frames_of_stacks(report):

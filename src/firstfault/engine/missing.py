@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from firstfault.model.fact import FactValue
 
 MAX_MISSING = 5
+_HANDED_OVER = frozenset({FRAMES_PRODUCER, "engine/attribute", "engine/derive/hangs"})
+"""Who reads what a person hands over as files, not in a word."""
 _EXAMPLES = {"bytes": "SIZE", "int": "NUMBER", "float": "NUMBER", "rank": "NUMBER", "path": "PATH", "int list": "NUMBERS"}
 _COSTS: dict[str, int] = {cost: rank for rank, cost in enumerate(get_args(Cost))}
 # What to ask for where only consequences were seen, by the class of the consequence; the last row serves all others.
@@ -39,6 +41,7 @@ _BEHIND_COLLATERAL: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = (
 # Who lost a peer cannot say how that one ended. Where the one is known: its exit code, its output, the kernel of its host.
 _BEHIND_A_LOST_PEER = ("exit.code", "fault.rank_has_log", "host.oom_kill")
 # Nothing was reported yet, and the processes hold the answer as long as they live.
+_BESIDE_A_PART = ("collective.dumps_of_all",)
 _WHILE_IT_HANGS = ("hang.stack_outlier", "hang.ras_behind")
 # The rank that did not come is known, and it lived: what it was doing is all that is missing.
 _BEHIND_A_LATE_RANK = ("collective.suspect_activity", "fault.rank_has_log", "collective.suspect_kind")
@@ -90,6 +93,9 @@ def missing_facts(walk: Walk, known: Known, pack: Pack, blanks: Blanks) -> tuple
         facts = [*front, *(spec for spec in facts if spec not in front)]
     elif known.value("run.gone") is True and known.value("fault.class") == "silent":
         front = [pack.facts[name] for name in _behind(known) if name in pack.facts and not _is_settled(name, known)]
+        facts = [*front, *(spec for spec in facts if spec not in front)]
+    if known.value("collective.dumps_of_all") is False and (walk.only_collateral or known.value("fault.class") == "silent"):
+        front = [pack.facts[name] for name in _BESIDE_A_PART if name in pack.facts]
         facts = [*front, *(spec for spec in facts if spec not in front)]
     machine = _BEHIND_A_KIND.get(known.value("collective.suspect_kind"), ())
     front = [pack.facts[name] for name in machine if name in pack.facts and known.value(name) is None]
@@ -195,7 +201,7 @@ def _missing(spec: FactSpec, separates: tuple[str, ...], pack: Pack, blanks: Bla
 
 def _values(spec: FactSpec) -> tuple[str, ...]:
     """What a person can answer in a word. What stands in a traceback or a log is handed over instead."""
-    if spec.producer == FRAMES_PRODUCER or spec.producer == "engine/attribute":
+    if spec.producer in _HANDED_OVER:
         return ()
     if spec.type == "bool":
         return ("yes", "no")

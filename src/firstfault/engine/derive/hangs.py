@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from firstfault.model.span import SourceSpan
 
 PRODUCES = (
+    "collective.dumps_of_all",
     "collective.suspect_kind",
     "collective.suspect_alive",
     "collective.op_differs",
@@ -40,9 +41,12 @@ _CLASSES = frozenset({"collective_timeout", "peer_lost", "collective_mismatch"})
 
 
 def derive(scope: Scope, facts: FactSet) -> Iterator[Fact]:
-    """Facts of the analysis, if the failure is one of waiting."""
+    """Facts of the analysis, if the failure is one of waiting; whether the records of all ranks are there in any case."""
     found = scope.aligned.hang
-    if found is None or scope.attribution.fault_class not in _CLASSES:
+    if found is None:
+        return
+    yield _fact("collective.dumps_of_all", not found.partial, "the ranks that the dumps name and those that wrote one", ())
+    if scope.attribution.fault_class not in _CLASSES:
         return
     records = [record for report in scope.aligned.bundle.reports for record in report.records]
     backend = next((record for record in records if record.backend), None)

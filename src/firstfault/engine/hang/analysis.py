@@ -45,7 +45,8 @@ class HangAnalysis(msgspec.Struct, frozen=True, kw_only=True):
     """What came out. `verdict`: `named` (suspects with a rank), `path` (all came, none left), `undetermined` (ranks wait, it
     cannot be said for whom), `quiet` (nobody waits as far as the records can tell), `none` (no records).
 
-    `all_equal` is True if the waiting ranks stand in one call with equal counters, None where that cannot be told.
+    `all_equal` is True if the waiting ranks stand in one call with equal counters, None where that cannot be told. `partial` is
+    True if the records of some ranks are missing, or may be.
     """
 
     verdict: Literal["named", "path", "undetermined", "quiet", "none"]
@@ -56,6 +57,7 @@ class HangAnalysis(msgspec.Struct, frozen=True, kw_only=True):
     all_equal: bool | None = None
     world: tuple[int, ...] = ()
     absent: tuple[int, ...] = ()
+    partial: bool = False
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -100,6 +102,7 @@ def analyse(records: Iterable[RankRecord], world_size: int | None = None) -> Han
         all_equal=_all_equal(verdict, found, absent, chosen),
         world=world,
         absent=absent,
+        partial=bool(absent) or (len(dumps) == 1 and not any(one.world for one in dumps.values())),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from engine.faults import world
+from engine.faults import Log, world
 from engine.runs import MAIN, crash, pack_of
 from firstfault.engine.align import align
 from firstfault.engine.attribute import attribute
@@ -22,3 +22,15 @@ def test_listings_of_the_machine_count():
     facts = derive(found, attribute(found, pack_of().causal), pack_of())
     assert facts.value("host.memlock_limited") is True
     assert facts["host.memlock_limited"].spans == (span,)
+
+
+def test_ranks_of_one_world_are_no_dataparallel():
+    logs = [Log(f"rank-{rank}.log", rank=rank).steps(5) for rank in range(2)]
+    logs[1].raises("torch.OutOfMemoryError: CUDA out of memory", fault_class="device_oom")
+    found = align(world(2, *logs))
+    facts = derive(found, attribute(found, pack_of().causal), pack_of())
+    assert facts.value("trainer.uses_dataparallel") is False
+    alone = align(
+        world(1, Log("run.log").steps(5).raises("torch.OutOfMemoryError: CUDA out of memory", fault_class="device_oom"))
+    )
+    assert derive(alone, attribute(alone, pack_of().causal), pack_of()).value("trainer.uses_dataparallel") is None

@@ -93,20 +93,25 @@ def _texts(aligned: Aligned) -> dict[tuple[str, int, str], _Seen]:
             message = block.message.strip().split("\n", 1)[0]
             keep(block.span, f"{block.type}: {message}" if message else block.type, traceback.place)
     for report in aligned.bundle.reports:
-        for record in report.records:
-            if record.origin == "dump":
-                of = f" of {record.backend}" if record.backend else ""
-                keep(record.span, f"flight-recorder dump{of}, version {record.version or 'unknown'}", report.source.place)
+        for span, text in _of_dumps(report):
+            keep(span, text, report.source.place)
         for setting in report.settings:
             keep(setting.span, setting.text, report.source.place)
         for frame, place in _frames_of_stacks(report):
             keep(frame.span, frame_text(frame), place)
-        for end in report.ends:
-            for line in (end, *end.work):
-                keep(SourceSpan(report.source.path, line.line, line.offset), line.text, line.place)
+        for line in (line for end in report.ends for line in (end, *end.work)):
+            keep(SourceSpan(report.source.path, line.line, line.offset), line.text, line.place)
     for sample in aligned.progress:
         keep(sample.last_span, sample.last_text, Place(rank=sample.rank, attempt=sample.attempt, time=sample.last_time))
     return texts
+
+
+def _of_dumps(report: SourceReport) -> Iterator[tuple[SourceSpan | None, str]]:
+    """What is said of a dump that is cited as a whole."""
+    for record in report.records:
+        if record.origin == "dump":
+            of = f" of {record.backend}" if record.backend else ""
+            yield record.span, f"flight-recorder dump{of}, version {record.version or 'unknown'}"
 
 
 def _frames_of_stacks(report: SourceReport) -> Iterator[tuple[Frame, Place]]:

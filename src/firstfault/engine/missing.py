@@ -94,13 +94,17 @@ def missing_facts(walk: Walk, known: Known, pack: Pack, blanks: Blanks) -> tuple
     elif known.value("run.gone") is True and known.value("fault.class") == "silent":
         front = [pack.facts[name] for name in _behind(known) if name in pack.facts and not _is_settled(name, known)]
         facts = [*front, *(spec for spec in facts if spec not in front)]
-    if known.value("collective.dumps_of_all") is False and (walk.only_collateral or known.value("fault.class") == "silent"):
+    if known.value("collective.dumps_of_all") is False and known.value("fault.rank") is None and _says_nothing(walk, known):
         front = [pack.facts[name] for name in _BESIDE_A_PART if name in pack.facts]
         facts = [*front, *(spec for spec in facts if spec not in front)]
     machine = _BEHIND_A_KIND.get(known.value("collective.suspect_kind"), ())
     front = [pack.facts[name] for name in machine if name in pack.facts and known.value(name) is None]
     facts = [*front, *(spec for spec in facts if spec not in front)]
     return tuple(_missing(spec, _separates(spec, deciding, walk), pack, blanks) for spec in facts[:MAX_MISSING])
+
+
+def _says_nothing(walk: Walk, known: Known) -> bool:
+    return walk.only_collateral or known.value("fault.class") == "silent"
 
 
 def _of_plans(walk: Walk, deciding: dict[str, dict[str, None]], known: Known) -> list[str]:

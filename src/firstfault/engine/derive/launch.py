@@ -127,6 +127,12 @@ def _dataparallel(scope: Scope, facts: FactSet) -> Iterator[Fact]:
             basis="told" if n_gpu.basis == "told" else "derived",
         )
         return
+    # Several ranks of one world: each process has a LOCAL_RANK, and with one nothing is wrapped in nn.DataParallel unasked.
+    ranks = scope.aligned.ranks
+    if len(ranks) > 1 and facts.value("launch.world_size_seen") != 1:
+        spans = tuple(filter(None, {sample.rank: sample.last_span for sample in scope.aligned.progress}.values()))[:2]
+        yield Fact(name=name, value=False, origin=f"{len(ranks)} ranks of one run", spans=spans, basis="derived")
+        return
     # A whole traceback that fails inside the forward pass would hold the wrapper's frames.
     if scope.whole and any(frame.function == "forward" for frame in scope.frames):
         spans = (scope.frames[-1].span,)

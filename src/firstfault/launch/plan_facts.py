@@ -116,14 +116,27 @@ def _asked(plan: Plan) -> Iterator[Fact]:
         number = _whole(found)
         if found is not None and number is not None and found.source in ("flag", "file", "variable"):
             yield fact("launch.processes_asked", number // share, *at(found))
+            yield from _number_that_fits(plan, name, found)
             nodes = plan.nnodes if isinstance(plan.nnodes, int) else 1
             left = number - (plan.nproc_per_node or 0) * nodes
-            if name == "num_processes" and plan.starter == "torchelastic" and nodes > 1 and left > 0:
-                yield fact("plan.processes_dropped", left, *at(found))
+            if name == "num_processes" and plan.starter == "torchelastic" and nodes > 1:
+                yield fact("plan.processes_dropped", max(left, 0), *at(found))
     file = origin_of(plan, "config_file")
     if plan.tool == "accelerate" and file is not None:
         source = "none" if file.value is None else "explicit" if file.source == "flag" else "default"
         yield fact("launch.config_source", source, file.where if file.value is None else str(file.value))
+
+
+def _number_that_fits(plan: Plan, name: str, found: Origin) -> Iterator[Fact]:
+    """Where the number of processes is written, and the one that gives each visible GPU a process."""
+    visible = _visible(plan)
+    if not visible or not isinstance(plan.nnodes, int):
+        return
+    # accelerate counts over all machines, the others on each.
+    fitting = visible * (plan.nnodes if name == "num_processes" else 1)
+    yield fact("plan.processes_fit", fitting, "visible GPUs" if fitting == visible else "machines x visible GPUs")
+    yield fact("plan.processes_set_by", found.source, *at(found))
+    yield fact("plan.processes_key", f"--{name}" if found.source == "flag" else name, *at(found))
 
 
 def _whole(found: Origin | None) -> int | None:

@@ -31,6 +31,7 @@ class Change(NamedTuple):
 
     With `quote` the value of a YAML file becomes text as it stands; where the key is absent there is nothing to do. With
     `remove` the key goes, with what is nested below it; with `rename` it gets another name.
+    With `move` the key is words of a launch line that go in front of the script.
     """
 
     family: str
@@ -40,6 +41,7 @@ class Change(NamedTuple):
     quote: bool = False
     remove: bool = False
     rename: str = ""
+    move: bool = False
 
 
 class Patch(NamedTuple):

@@ -33,6 +33,8 @@ def change_launch(change: Change, lines: list[str], report: SourceReport) -> boo
     """True if the change was made in `lines`; only where one launch alone stands in the file, in words that are plain."""
     if report.source.kind == "log":
         return False
+    if change.move:
+        return _move(change, lines, report)
     setting = _only(change, report)
     if setting is not None:
         line = _logical(lines, setting.span.line - report.source.first_line)
@@ -90,20 +92,40 @@ def _take_out(found: re.Match[str], lines: list[str], index: int) -> bool:
     return True
 
 
-def _add(change: Change, lines: list[str], report: SourceReport) -> bool:
-    """Put an option behind the launcher's words, or a variable in front of them."""
-    launches = [one for one in report.settings if (one.family, one.key) == ("command", "launcher")]
-    if len({one.span for one in launches}) != 1:
-        return False
-    line = _logical(lines, launches[0].span.line - report.source.first_line)
+def _move(change: Change, lines: list[str], report: SourceReport) -> bool:
+    """Take words out of the arguments of the script and put them behind the launcher's words."""
+    launch = _launch(report)
+    line = _logical(lines, launch.span.line - report.source.first_line) if launch is not None else None
     if line is None:
         return False
-    pattern = _PLAIN if launches[0].value in ("python", "srun", "mpirun") else _LAUNCHERS
+    told = r"\s+".join(map(re.escape, change.key.split()))
+    words = re.compile(rf"\s+{told}(?=\s|$)")
+    for index in range(line.behind - 1, line.first - 1, -1):
+        found = next(reversed([*words.finditer(lines[index])]), None)
+        if found is not None:
+            lines[index] = lines[index][: found.start()] + lines[index][found.end() :]
+            return _add(change._replace(value=""), lines, report)
+    return False
+
+
+def _launch(report: SourceReport) -> Setting | None:
+    """The launcher of the one launch line."""
+    launches = [one for one in report.settings if (one.family, one.key) == ("command", "launcher")]
+    return launches[0] if len({one.span for one in launches}) == 1 else None
+
+
+def _add(change: Change, lines: list[str], report: SourceReport) -> bool:
+    """Put an option behind the launcher's words, or a variable in front of them."""
+    launch = _launch(report)
+    line = _logical(lines, launch.span.line - report.source.first_line) if launch is not None else None
+    if launch is None or line is None:
+        return False
+    pattern = _PLAIN if launch.value in ("python", "srun", "mpirun") else _LAUNCHERS
     places = [(index, found) for index in range(line.first, line.behind) for found in pattern.finditer(lines[index])]
-    if launches[0].value == "python":
+    if launch.value == "python":
         # `srun` is what starts a plain script there, and it is the setting's own value then.
         places = [place for place in places if place[1]["words"].startswith("python")]
-    if not places or (len(places) > 1 and launches[0].value == "python"):
+    if not places or (len(places) > 1 and launch.value == "python"):
         return False
     index, found = places[0]
     row = lines[index]

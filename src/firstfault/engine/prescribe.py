@@ -85,11 +85,13 @@ def _changes(rule: SettingEdit, blanks: Blanks) -> list[edit.Change]:
         return []
     renamed = [name.strip() for name in names.split(",")]
     # accelerate itself names keys as `['a', 'b']`.
-    keyed = [key.strip("[]'\" ") for key in keys.split(",")]
+    keyed = [key.strip("[]'\" ") for key in keys.split(", " if rule.move else ",")]
     if rule.rename and len(renamed) != len(keyed):
         return []
     return [
-        edit.Change(rule.family, key, value, rule.add, rule.quote, rule.remove, renamed[place] if rule.rename else "")
+        edit.Change(
+            rule.family, key, value, rule.add, rule.quote, rule.remove, renamed[place] if rule.rename else "", rule.move
+        )
         for place, key in enumerate(keyed)
     ]
 

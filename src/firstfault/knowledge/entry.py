@@ -12,7 +12,7 @@ Accepted keys of the front matter (unknown keys are errors):
     [[difference]] `if`, `more`, `less`, `package` (with since, until) or `differs` (with title); says; optional decisive: why
                   one of two runs fails, or trains otherwise
     [[fix]]       id; optional title, when, for, kind (edit command env), verify, risk
-    [[fix.edit]]  family, key, value or `quote = true`, `remove = true`, `rename`; optional add
+    [[fix.edit]]  family, key, value or `quote = true`, `remove = true`, `rename`, `move = true`; optional add
     [[verify]]    id, run, expect
     [monitor]     metric, alert
 
@@ -185,9 +185,9 @@ def _read_fix(table: Table, verifications: set[Any]) -> FixRule:
 
 def _read_edit(fix: Table, values: dict[str, Any]) -> SettingEdit:
     table = fix.below(values, "[[fix.edit]]")
-    forms = [name for name in ("value", "quote", "remove", "rename") if name in table.values]
+    forms = [name for name in ("value", "quote", "remove", "rename", "move") if name in table.values]
     if len(forms) != 1:
-        table.note("an edit has one of `value`, `quote`, `remove` and `rename`", forms[0] if forms else "key")
+        table.note("an edit has one of `value`, `quote`, `remove`, `rename` and `move`", forms[0] if forms else "key")
     edit = SettingEdit(
         family=table.required_text("family"),
         key=table.required_text("key"),
@@ -196,6 +196,7 @@ def _read_edit(fix: Table, values: dict[str, Any]) -> SettingEdit:
         quote=table.flag("quote"),
         remove=table.flag("remove"),
         rename=table.text("rename"),
+        move=table.flag("move"),
     )
     table.finish()
     return edit

@@ -153,6 +153,8 @@ class SettingEdit(msgspec.Struct, frozen=True, kw_only=True):
     """True if the key is taken out with its value, nested ones included; `value` is not used."""
     rename: str = ""
     """The key that is meant: the value stays."""
+    move: bool = False
+    """True if `key` is an option of a launch line with its value, to go in front of the script; `value` is not used."""
 
 
 class FixRule(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from firstfault.ingest.launcher_options import TORCHRUN_OPTIONS
 from firstfault.launch.plan_code import code_facts
@@ -30,6 +30,7 @@ _LAUNCHER_WORDS = {
     "torchrun": frozenset(TORCHRUN_OPTIONS) - {"--module", "--role", "--log_dir", "--run_path", "--start_method", "--tee"},
     "deepspeed": frozenset({"--num_gpus", "--num_nodes", "--include", "--exclude", "--hostfile"}),
 }  # fmt: skip
+_SWITCHES = frozenset({"--multi_gpu", "--use_deepspeed", "--use_fsdp", "--same_network", "--standalone", "--no_python"})
 _MODES = {"FSDP is not used": "--use_fsdp", "DeepSpeed is not used": "--use_deepspeed"}
 _PET = (
     "PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_STANDALONE", "PET_RDZV_ENDPOINT", "PET_RDZV_ID",
@@ -133,14 +134,24 @@ def _alone(plan: Plan, script: Script) -> Iterator[Fact]:
         yield fact("plan.alone", alone and not joined and not by_variables, f"{plan.starter} sets no RANK")
 
 
+def _with_values(names: Sequence[str], words: Sequence[str]) -> Iterator[str]:
+    """The options with their values, as they are written."""
+    for name in dict.fromkeys(names):
+        place = next(index for index, word in enumerate(words) if word.partition("=")[0] == name)
+        value = words[place + 1] if place + 1 < len(words) else "-"
+        is_alone = "=" in words[place] or f"--{name[2:].replace('-', '_')}" in _SWITCHES or value.startswith("-")
+        yield words[place] if is_alone else f"{words[place]} {value}"
+
+
 def _words(plan: Plan, script: Script) -> Iterator[Fact]:
     """Words of the command line that do not mean what their writer meant."""
     if plan.tool in _LAUNCHER_WORDS:
         known = _LAUNCHER_WORDS[plan.tool]
         given = [word.partition("=")[0] for word in script.words if word.startswith("--")]
         behind = [word for word in given if f"--{word[2:].replace('-', '_')}" in known and not script.reads(word)]
+        yield fact("plan.flags_behind_script", ", ".join(dict.fromkeys(behind)), f"behind {script.name}")
         if behind:
-            yield fact("plan.flags_behind_script", ", ".join(dict.fromkeys(behind)), f"behind {script.name}")
+            yield fact("plan.words_behind_script", ", ".join(_with_values(behind, script.words)), f"behind {script.name}")
         if script.name.lower() in ("true", "false"):
             yield fact("launch.switch_value_as_script", True, script.name)
         if script.name.rpartition("/")[2].startswith("python") and not script.name.endswith(".py"):

@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from firstfault.model.fact import FactValue
 
 _TOTAL, _MICRO, _STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
+
+
+def _both(*names: str) -> Iterator[str]:
+    """Keys that may be written with and without the stage in front."""
+    for name in names:
+        yield name
+        yield f"stage3_{name}"
+
+
 # Top-level keys that DeepSpeed 0.18.2 reads (runtime/config.py and the configurations that it builds).
 KEYS = frozenset(
     {
@@ -28,6 +37,44 @@ KEYS = frozenset(
     }
 )  # fmt: skip
 
+# Keys of the tables in which DeepSpeed 0.19.8 allows no other ones (runtime/zero/config.py, offload_config.py,
+# precision_config.py: pydantic models with extra="forbid"). "auto" of the Trainer is resolved before.
+TABLES: Mapping[str, frozenset[str]] = {
+    "zero_optimization": frozenset(
+        {
+            "stage", "contiguous_gradients", "reduce_scatter", "reduce_bucket_size", "use_multi_rank_bucket_allreduce",
+            "allgather_partitions", "allgather_bucket_size", "overlap_comm", "compute_grad_norm", "load_from_fp32_weights",
+            "elastic_checkpoint", "offload_param", "offload_optimizer", "zenflow", "sub_group_size", "cpu_offload_param",
+            "cpu_offload_use_pin_memory", "cpu_offload", "ignore_unused_parameters", "legacy_stage1", "round_robin_gradients",
+            "parameter_alignment", "zero_hpz_partition_size", "zero_quantized_weights", "zero_quantized_nontrainable_weights",
+            "zero_quantized_gradients", "memory_efficient_linear", "pipeline_loading_checkpoint", "override_module_apply",
+            "log_trace_cache_warnings", "enable_sanity_checks", "save_muon_momentum_buffer_in_memory", "leaf_module",
+            "stage3_gather_fp16_weights_on_model_save", "mics_shard_size", "mics_hierarchical_params_gather",
+            *_both("prefetch_bucket_size", "param_persistence_threshold", "model_persistence_threshold", "max_live_parameters"),
+            *_both("max_reuse_distance", "gather_16bit_weights_on_model_save", "module_granularity_threshold"),
+            *_both("use_all_reduce_for_fetch_params", "allgather_sequential"),
+        }
+    ),
+    "zero_optimization.offload_param": frozenset(
+        {"device", "nvme_path", "buffer_count", "buffer_size", "max_in_cpu", "pin_memory"}
+    ),
+    "zero_optimization.offload_optimizer": frozenset(
+        {
+            "device", "nvme_path", "buffer_count", "pin_memory", "pipeline_read", "pipeline_write", "fast_init", "ratio",
+            "super_offload", "cpuadam_cores_perc", "pipeline",
+        }
+    ),
+    "bf16": frozenset(
+        {"enabled", "immediate_grad_update", "check_grad_overflow", "bf16_master_weights_and_grads", "bf16_optimizer_states"}
+    ),
+    "fp16": frozenset(
+        {
+            "enabled", "auto_cast", "loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis",
+            "consecutive_hysteresis", "min_loss_scale", "fp16_master_weights_and_grads",
+        }
+    ),
+}  # fmt: skip
+
 
 def file_facts(report: SourceReport, world_size: int | None, framework: str | None) -> Iterator[Fact]:
     """Facts of one DeepSpeed file in a run of so many processes, whose loop is that of `framework` (None: not known)."""
@@ -37,6 +84,8 @@ def file_facts(report: SourceReport, world_size: int | None, framework: str | No
     if unfilled and framework in ("torch", "lightning"):
         names = ", ".join(setting.key for setting in unfilled[:6])
         yield _fact("plan.auto_unfilled", names, unfilled[:6])
+    yield from _refused(settings)
+    yield from _two_precisions(settings)
     top = {key.partition(".")[0]: setting for key, setting in settings.items()}
     wrong = {key: near for key in top if key not in KEYS and (near := nearest(key, KEYS)) is not None}
     if wrong:
@@ -44,6 +93,28 @@ def file_facts(report: SourceReport, world_size: int | None, framework: str | No
         yield _fact("plan.deepspeed_keys_misspelt", listed, [top[key] for key in wrong])
         yield _fact("plan.deepspeed_keys", ", ".join(wrong), [top[key] for key in wrong])
         yield _fact("plan.deepspeed_keys_meant", ", ".join(wrong.values()), [top[key] for key in wrong])
+
+
+def _refused(settings: Mapping[str, Setting]) -> Iterator[Fact]:
+    """Keys of tables in which an unknown key stops DeepSpeed, and what was meant if that can be told."""
+    wrong: dict[str, str | None] = {}
+    for key in settings:
+        table, _, name = key.rpartition(".")
+        if table in TABLES and name not in TABLES[table]:
+            wrong[key] = nearest(name, TABLES[table])
+    if not wrong:
+        return
+    shown = [settings[key] for key in wrong]
+    yield _fact("plan.deepspeed_keys_refused", ", ".join(f"{key}" for key in wrong), shown)
+    if all(wrong.values()):
+        yield _fact("plan.deepspeed_refused_meant", ", ".join(str(near) for near in wrong.values()), shown)
+
+
+def _two_precisions(settings: Mapping[str, Setting]) -> Iterator[Fact]:
+    on = [settings[key] for key in ("fp16.enabled", "bf16.enabled", "bfloat16.enabled") if key in settings]
+    both = [setting for setting in on if setting.value is True]
+    if len(both) > 1:
+        yield _fact("plan.deepspeed_two_precisions", True, both)
 
 
 def _batch(settings: Mapping[str, Setting], world_size: int | None) -> Iterator[Fact]:

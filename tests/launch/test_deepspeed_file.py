@@ -28,8 +28,8 @@ def check(capsys: pytest.CaptureFixture[str], config: dict[str, Any], *words: st
         ({"zero_optimization": {"stage": 2, "overlap_com": True}}, "zero_optimization.overlap_com", '"overlap_comm": true'),
         (
             {"zero_optimization": {"stage": 3, "offload_optimizer": {"pin_memry": True}}},
-            "offload_optimizer.devise",
-            '"device": "cpu"',
+            "offload_optimizer.pin_memry",
+            '"pin_memory": true',
         ),
         ({"fp16": {"enabled": True, "loss_scal": 0}}, "fp16.loss_scal", '"loss_scale": 0'),
     ],

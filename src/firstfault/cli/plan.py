@@ -12,6 +12,7 @@ from firstfault.cli.look import look_options
 from firstfault.cli.screen import Color, Screen, find_screen, write
 
 if TYPE_CHECKING:
+    from firstfault.launch.expect import Wish
     from firstfault.launch.request import Machine, Request
     from firstfault.model.plan import Plan
 
@@ -56,9 +57,7 @@ def plan(
             diff, command, gpus, versions, form, find_screen(width=width, color=color, ascii_only=ascii_only)
         )
     machine, known = survey_machine(gpus), installed_versions(command, python, versions)
-    from firstfault.launch.expect import differences, read_expectation
-
-    wishes = read_expectation(expect) if expect is not None else ()
+    wishes = _expected(expect)
     made = _check(command, machine, known) if check else _plan(request_of(command, machine, known))
     if patch:
         from firstfault.render.patch import patch_of
@@ -74,10 +73,20 @@ def plan(
         write(_text(made, find_screen(width=width, color=color, ascii_only=ascii_only), check=check))
     if not wishes:
         return exit_code(made)
+    from firstfault.launch.expect import differences
+
     unmet = differences(made, wishes)
     for one in unmet:
         click.echo(f"expected {one.name} {one.wanted}: {'not known' if one.found is None else f'it is {one.found}'}", err=True)
     return 1 if any(one.found is not None for one in unmet) else 3 if unmet else 0
+
+
+def _expected(text: str | None) -> tuple[Wish, ...]:
+    if text is None:
+        return ()
+    from firstfault.launch.expect import read_expectation
+
+    return read_expectation(text)
 
 
 def _text(made: Plan, screen: Screen, *, check: bool) -> str:

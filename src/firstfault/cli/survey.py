@@ -28,7 +28,14 @@ def survey_machine(gpus: int | None) -> Machine:
             gpus = len(rows)
             name, _, driver = (part.strip() for part in rows[0].rpartition(",")) if rows else (None, "", None)
     cpus = os.cpu_count()
-    return Machine(gpus=gpus, gpu_name=name, driver=driver, cpus=cpus, ports_in_use=listening_ports())
+    return Machine(gpus=gpus, gpu_name=name, driver=driver, cpus=cpus, ports_in_use=PortsInUse())
+
+
+class PortsInUse:
+    """The ports that somebody listens on: the tables of the kernel are read when one is asked about, which takes its time."""
+
+    def __contains__(self, port: object) -> bool:
+        return port in listening_ports()
 
 
 def listening_ports(tables: Sequence[str] = ("/proc/net/tcp", "/proc/net/tcp6")) -> frozenset[int]:

@@ -141,10 +141,10 @@ def _load_cached(root: Path) -> Pack:
 
 def _fingerprint(root: Path) -> str:
     """Changes with any data file and with the code that compiles them."""
-    import hashlib
+    from importlib.util import source_hash
 
     state = "\n".join(f"{path.relative_to(root)} {stat.st_size} {stat.st_mtime_ns}" for path, stat in _inputs(root))
-    return hashlib.blake2b(state.encode(), digest_size=12).hexdigest()
+    return source_hash(state.encode()).hex()
 
 
 def _inputs(root: Path) -> Iterator[tuple[Path, os.stat_result]]:

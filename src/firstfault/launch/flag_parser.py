@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 from firstfault.launch.expansion import holds_unknown
@@ -55,7 +56,8 @@ class _Parser(argparse.ArgumentParser):
     """A parser that raises `Stop` where argparse prints and exits; `taken` holds the spelling of every option it met."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog=prog, usage="")
+        # argparse makes a formatter for every option; without a width each asks for the terminal's.
+        super().__init__(prog=prog, usage="", formatter_class=partial(argparse.HelpFormatter, width=80))
         self.taken: dict[str, str] = {}
 
     def error(self, message: str) -> NoReturn:

@@ -7,7 +7,7 @@ from the finished start: `complete(plan, request) -> Plan`. A launcher never rai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 import msgspec
@@ -42,7 +42,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     bf16: bool = True
     cores: int | None = None
     cpus: int | None = None
-    ports_in_use: frozenset[int] = frozenset()
+    ports_in_use: Container[int] = frozenset()
     mpirun: str | None = None
 
 

@@ -28,11 +28,16 @@ group: dict[str, Any] = {}
 def opened(backend: str | None = None, **given: Any) -> None:
     """Stands for `init_process_group`."""
     group["backend"] = str(backend)
+    # As torch's env:// handler does: each is asked for, then read.
     for name, told in (("RANK", "rank"), ("WORLD_SIZE", "world_size"), ("MASTER_ADDR", ""), ("MASTER_PORT", "")):
-        if told not in given and name not in os.environ:
+        if told in given:
+            continue
+        if name not in os.environ:
             raise ValueError(MISSING.format(name))
-    group["size"] = given.get("world_size", int(os.environ["WORLD_SIZE"]))
-    group["rank"] = given.get("rank", int(os.environ["RANK"]))
+        if name != "MASTER_ADDR":
+            int(os.environ[name])
+    group["size"] = given.get("world_size", int(os.environ.get("WORLD_SIZE", "1")))
+    group["rank"] = given.get("rank", int(os.environ.get("RANK", "0")))
 
 
 def observe(case: dict[str, Any], folder: str) -> dict[str, Any]:

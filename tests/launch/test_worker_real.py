@@ -20,14 +20,14 @@ NO_PACKAGE = "ModuleNotFoundError"
 
 OFTEN: dict[str, tuple[str, ...]] = {
     "LOCAL_RANK": ("0", "0", "3", "-1", "", "x", "-2"),
-    "RANK": ("0", "3"),
-    "WORLD_SIZE": ("1", "4", "0"),
+    "RANK": ("0", "3", "0", "x"),
+    "WORLD_SIZE": ("1", "4", "0", "x"),
     "MASTER_ADDR": ("node-0",),
-    "MASTER_PORT": ("1",),
+    "MASTER_PORT": ("1", "1", "x"),
 }
 RARELY: dict[str, tuple[str, ...]] = {
     "ACCELERATE_USE_CPU": ("true", "1", "False", "maybe", ""),
-    "ACCELERATE_TORCH_DEVICE": ("cuda:1", "cpu"),
+    "ACCELERATE_TORCH_DEVICE": ("cuda:1", "cpu", "foo", "mps"),
     "ACCELERATE_USE_FSDP": ("true", "1"),
     "FSDP_OFFLOAD_PARAMS": ("true",),
     "FSDP_STATE_DICT_TYPE": ("FULL_STATE_DICT",),
@@ -36,21 +36,21 @@ RARELY: dict[str, tuple[str, ...]] = {
     "OMPI_COMM_WORLD_RANK": ("1",),
     "LOCAL_WORLD_SIZE": ("4",),
     "OMP_NUM_THREADS": ("1",),
-    "ACCELERATE_USE_DEEPSPEED": ("false", "0"),
-    "ACCELERATE_MIXED_PRECISION": ("fp16", "no"),
-    "ACCELERATE_DYNAMO_BACKEND": ("INDUCTOR", "no"),
+    "ACCELERATE_USE_DEEPSPEED": ("false", "0", "maybe", "true"),
+    "ACCELERATE_MIXED_PRECISION": ("fp16", "no", "int4", "bf16"),
+    "ACCELERATE_DYNAMO_BACKEND": ("INDUCTOR", "no", "foo"),
     "ACCELERATE_CPU_AFFINITY": ("0", "2"),
     "ACCELERATE_DEBUG_MODE": ("true", "maybe"),
     "FORK_LAUNCHED": ("1", "x"),
     "PMI_LOCAL_RANK": ("1",),
     "MPI_LOCALRANKID": ("1", "x"),
-    "FSDP_VERSION": ("2",),
+    "FSDP_VERSION": ("2", "x"),
     "PMI_SIZE": ("2",),
     "PMI_RANK": ("1", "x"),
     "MV2_COMM_WORLD_SIZE": ("2",),
     "SLURM_PROCID": ("1",),
     "SLURM_NTASKS": ("4",),
-    "CUDA_VISIBLE_DEVICES": ("", "0", "0,1", "9"),
+    "CUDA_VISIBLE_DEVICES": ("", "0", "0,1", "9", "x", "0,x"),
     "TORCHELASTIC_RUN_ID": ("none",),
     "NODE_RANK": ("1",),
 }
@@ -63,7 +63,7 @@ def _case(chance: random.Random) -> dict[str, Any]:
 
 
 def _decided(case: dict[str, Any]) -> dict[str, Any]:
-    request = Request(words=("python",), machine=Machine(gpus=case["gpus"]), versions={"accelerate": "1.15.0"})
+    request = Request(words=("python",), machine=Machine(gpus=case["gpus"]), versions={"accelerate": "1.15.0", "deepspeed": ""})
     found = decide(case["env"], request, ("train.py", *(("--use_cpu",) if case["use_cpu"] else ())))
     backend = {"init_process_group": found.init_process_group}
     if found.error is not None:

@@ -7,10 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from firstfault.launch.elastic_workers import DRAWN, elastic_process, elastic_processes, virtual_rank_error
-from firstfault.launch.expansion import holds_unknown
 from firstfault.launch.lightning import decide_lightning
 from firstfault.launch.request import Request, Version, version_numbers
 from firstfault.launch.visible import visible_devices
+from firstfault.launch.worker_values import (
+    TRUE,
+    device_error,
+    expected,
+    is_no_truth,
+    number,
+    number_error,
+    rendezvous_error,
+)
 from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.plan import Plan, PlannedError, Process, Rank0
 
@@ -28,12 +36,15 @@ MPI_ADDS = (
     " joins all processes (MULTI_CPU)"
 )
 _RANKED = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": DRAWN, "MASTER_ADDR": DRAWN, "MASTER_PORT": DRAWN}
-_RENDEZVOUS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _NO_ADDRESS = (
     "Tried to launch on distributed with multinode, but `MASTER_ADDR` env was not set, please try exporting rank 0's"
     " hostname as `MASTER_ADDR`"
 )
 _NO_NVML = "To set CPU affinity on CUDA GPUs the `nvidia-ml-py` package must be available. (`pip install nvidia-ml-py`)"
+_IMPORT_DEEPSPEED = "DeepSpeed is not available => install it using `pip3 install deepspeed` or build it from source"
+_NO_DEEPSPEED = (
+    "No package metadata was found for The 'deepspeed>=0.9.3' distribution was not found and is required by this application. "
+)
 _RTX_4000 = (
     "Using RTX 4000 series doesn't support faster communication broadband via P2P or IB. Please set"
     ' `NCCL_P2P_DISABLE="1"` and `NCCL_IB_DISABLE="1" or use `accelerate launch` which will do this automatically.'
@@ -41,8 +52,6 @@ _RTX_4000 = (
 _WRITTEN = lazy_pattern(
     r"\b(per_device_train_batch_size|gradient_accumulation_steps|use_cpu|no_cuda|torch_compile)\s*=\s*(True|\d{1,6})\b"
 )
-_TRUE = frozenset({"1", "true", "yes", "y", "on", "t"})
-_FALSE = frozenset({"0", "false", "no", "n", "off", "f"})
 
 # Versions of accelerate, read in its releases: from this one on the rule is the new one.
 DEVICE_MODULO_SINCE: Version = (0, 33)
@@ -114,7 +123,7 @@ def _alone(plan: Plan, environment: Mapping[str, str], gpus: int | None) -> tupl
     """The one process of a start without ranks; ranks that stand in its environment are its own."""
     if plan.starter != "python":
         return ()
-    local, rank = _number(environment.get("LOCAL_RANK"), -1), _number(environment.get("RANK"), -1)
+    local, rank = number(environment.get("LOCAL_RANK"), -1), number(environment.get("RANK"), -1)
     return (
         Process(
             rank=rank if rank is not None and rank >= 0 else None,
@@ -158,17 +167,32 @@ class _Worker:
         """The whole decision."""
         malformed = self._malformed()
         if malformed is not None:
-            return self._failed(PlannedError(type="ValueError", message=malformed), None)
+            return self._failed(malformed, None)
         state = self._decided()
         for name in ("ACCELERATE_CPU_AFFINITY", "FORK_LAUNCHED"):
             text = self._environment.get(name, "False")
-            if state.device is not None and _no_truth(text):
+            if state.device is not None and is_no_truth(text):
                 error = PlannedError(type="ValueError", message=f"invalid truth value {text.lower()}")
                 return self._failed(error, state.init_process_group)
-        return state
+        return self._with_deepspeed(state)
+
+    def _with_deepspeed(self, state: Rank0) -> Rank0:
+        """ACCELERATE_USE_DEEPSPEED is read again by the Trainer's arguments, also where no group was opened."""
+        text = self._environment.get("ACCELERATE_USE_DEEPSPEED", "false")
+        if state.device is None:
+            return state
+        if is_no_truth(text):
+            error = PlannedError(type="ValueError", message=f"invalid truth value {text.lower()!r}")
+            return self._failed(error, state.init_process_group)
+        if not self._on("ACCELERATE_USE_DEEPSPEED") or state.distributed_type == "DistributedType.DEEPSPEED":
+            return state
+        if self._versions.get("deepspeed") == ABSENT:
+            return self._failed(PlannedError(type="PackageNotFoundError", message=_NO_DEEPSPEED), state.init_process_group)
+        # What the Trainer makes of DeepSpeed without ranks is DeepSpeed's own affair.
+        return self._unknown(None)
 
     def _decided(self) -> Rank0:
-        local = _number(self._environment.get("LOCAL_RANK"), -1)
+        local = number(self._environment.get("LOCAL_RANK"), -1)
         if local is None or (self._gpus is None and not self._cpu) or self._true("ACCELERATE_USE_SAGEMAKER"):
             # What Amazon's own library of collectives decides is not known here.
             return self._unknown(None if self._true("ACCELERATE_USE_SAGEMAKER") else local)
@@ -178,22 +202,21 @@ class _Worker:
             return self._several_on_cpu()
         return self._single(None)
 
-    def _malformed(self) -> str | None:
-        """Python's words for the first variable that is read before any group is opened and is no value of its kind."""
+    def _malformed(self) -> PlannedError | None:
+        """The first variable that is read before any group is opened and is no value of its kind."""
         asked = self._environment.get("ACCELERATE_USE_CPU", "False")
-        if not self._told_cpu and _no_truth(asked):
-            return f"invalid truth value {asked.lower()!r}"
+        if not self._told_cpu and is_no_truth(asked):
+            return PlannedError(type="ValueError", message=f"invalid truth value {asked.lower()!r}")
+        device = device_error(self._environment.get("ACCELERATE_TORCH_DEVICE"))
+        if device is not None:
+            return device
         debug = self._environment.get("ACCELERATE_DEBUG_MODE", "False")
-        if _no_truth(debug):
-            return f"invalid truth value {debug.lower()}"
+        if is_no_truth(debug):
+            return PlannedError(type="ValueError", message=f"invalid truth value {debug.lower()}")
         local = self._environment.get("LOCAL_RANK", "-1")
-        if _no_number(local):
-            return f"invalid literal for int() with base 10: {local!r}"
-        if self._cpu:
-            return self._malformed_size(_number(local, -1))
-        return None
+        return number_error(local) or (self._malformed_size(number(local, -1)) if self._cpu else None)
 
-    def _malformed_size(self, local: int | None) -> str | None:
+    def _malformed_size(self, local: int | None) -> PlannedError | None:
         """On CPU the sizes and ranks are read one behind the other, each only until one is a number of 0 or more."""
         groups: tuple[tuple[str, ...], ...] = _CPU_READS
         if local == -1:
@@ -202,9 +225,9 @@ class _Worker:
         for names in groups:
             for name in names:
                 text = self._environment.get(name, "-1")
-                if _no_number(text):
-                    return f"invalid literal for int() with base 10: {text!r}"
-                found = _number(text, -1)
+                if (error := number_error(text)) is not None:
+                    return error
+                found = number(text, -1)
                 if found is None or found >= 0:
                     break
         return None
@@ -223,9 +246,11 @@ class _Worker:
         """LOCAL_RANK is set: a process group is opened, and without a GPU accelerate does not use it."""
         gpus = self._gpus or 0
         backend = "None" if gpus == 0 else "cuda:nccl,cpu:gloo" if self._needs_gloo() else "nccl"
-        missing = tuple(name for name in _RENDEZVOUS if name not in self._environment)
-        if missing:
-            return self._failed(_expected(missing[0]), backend, missing)
+        if self._true("ACCELERATE_USE_DEEPSPEED") and self._versions.get("deepspeed") == ABSENT:
+            return self._failed(PlannedError(type="ImportError", message=_IMPORT_DEEPSPEED), None)
+        stopped = rendezvous_error(self._environment)
+        if stopped is not None:
+            return self._failed(stopped[0], backend, stopped[1])
         if gpus == 0 and not self._deepspeed:
             return self._single(backend)
         index = local % gpus if gpus else local
@@ -233,7 +258,7 @@ class _Worker:
             return self._failed(PlannedError(type="RuntimeError", message="CUDA error: invalid device ordinal"), backend)
         device = self._environment.get("ACCELERATE_TORCH_DEVICE") or (f"cuda:{index}" if gpus else "cpu")
         kind = "DEEPSPEED" if self._deepspeed else "MULTI_GPU"
-        world = _number(self._environment.get("WORLD_SIZE"), 1) if gpus else 1
+        world = number(self._environment.get("WORLD_SIZE"), 1) if gpus else 1
         return self._checked(self._result(kind, device, 1, world, backend))
 
     def _several_on_cpu(self) -> Rank0:
@@ -242,7 +267,9 @@ class _Worker:
         if not self._environment.get("MASTER_ADDR"):
             if here != world:
                 return self._failed(PlannedError(type="ValueError", message=_NO_ADDRESS), None)
-            return self._failed(_expected("MASTER_ADDR"), "gloo", ("MASTER_ADDR",))
+            return self._failed(expected("MASTER_ADDR"), "gloo", ("MASTER_ADDR",))
+        if (error := number_error(self._environment.get("MASTER_PORT", "0"))) is not None:
+            return self._failed(error, "gloo")
         device = self._environment.get("ACCELERATE_TORCH_DEVICE") or "cpu:0"
         return self._result("MULTI_CPU", device, 0, world, "gloo")
 
@@ -321,7 +348,7 @@ class _Worker:
         return Rank0(error=error, init_process_group=backend, init_missing_env=missing, per_device_batch=self._batch)
 
     def _on(self, name: str) -> bool:
-        return self._environment.get(name, "").lower() in _TRUE
+        return self._environment.get(name, "").lower() in TRUE
 
     def _true(self, name: str) -> bool:
         """For variables of which accelerate knows this one word."""
@@ -330,7 +357,7 @@ class _Worker:
     def _integer(self, *names: str, default: int) -> int | None:
         """The first variable that holds a number of 0 or more, as accelerate looks for it."""
         for name in names:
-            found = _number(self._environment.get(name), -1)
+            found = number(self._environment.get(name), -1)
             if found is None or found >= 0:
                 return found
         return default
@@ -346,33 +373,6 @@ _CPU_READS = (
 _LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE")
 
 
-def _expected(name: str) -> PlannedError:
-    message = f"Error initializing torch.distributed using env:// rendezvous: environment variable {name} expected, but not set"
-    return PlannedError(type="ValueError", message=message)
-
-
-def _number(text: str | None, default: int) -> int | None:
-    """A whole number, the default where nothing is set, None for what is not known or no number."""
-    if text is None:
-        return default
-    if text == DRAWN or holds_unknown(text):
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        return None
-
-
-def _no_number(text: str) -> bool:
-    """Whether the text is known and Python takes it for no whole number."""
-    return text != DRAWN and not holds_unknown(text) and _number(text, 0) is None
-
-
-def _no_truth(text: str) -> bool:
-    """Whether the text is known and neither yes nor no."""
-    return text != DRAWN and not holds_unknown(text) and text.lower() not in _TRUE | _FALSE
-
-
 def script_arguments(words: Sequence[str]) -> dict[str, str]:
     """The options among the words of a script, without dashes and with underscores; an option without a value is `true`."""
     found: dict[str, str] = {}
@@ -386,7 +386,7 @@ def script_arguments(words: Sequence[str]) -> dict[str, str]:
 
 
 def _flag(text: str | None) -> bool:
-    return text is not None and text.lower() in _TRUE
+    return text is not None and text.lower() in TRUE
 
 
 def _batch(arguments: Mapping[str, str]) -> int:

@@ -84,3 +84,8 @@ def test_variables_that_reach_the_other_machines_are_named() -> None:
 def test_a_host_without_slots_chooses_nothing() -> None:
     error = plan_of("deepspeed --include localhost train.py").error
     assert error is not None and (error.type, error.message) == ("IndexError", "list index out of range")
+
+
+def test_a_hostfile_that_is_not_at_hand_is_asked_for() -> None:
+    found = plan_of("deepspeed --hostfile hosts train.py")
+    assert [(one.fact, one.command) for one in found.unknown] == [("hostfile", "cat hosts")]

@@ -168,3 +168,11 @@ def test_a_diagnosis_and_a_plan_say_the_same(command: str, count: int) -> None:
 def test_a_known_version_decides_what_accelerate_takes() -> None:
     config = yaml("MULTI_GPU", "num_processes: 2", "ipex_config: {}", "downcast_bf16: 'no'")
     assert values(f"{ACCELERATE} t.py", config=config)["launch.processes"] == 2
+
+
+@pytest.mark.parametrize("line", ["jsrun -n 4 python train.py", "flux run -n4 python train.py", "make train"])
+def test_a_launcher_that_is_not_known_leaves_a_question(line: str) -> None:
+    found = plan_of(line)
+    assert found.world_size is None
+    assert [one.fact for one in found.unknown] == ["launcher"]
+    assert "/proc/PID/environ" in found.unknown[0].command

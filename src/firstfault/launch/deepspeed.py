@@ -47,6 +47,7 @@ class _Start:
         self._removed: tuple[str, ...] = ()
         self._no_effect: list[NoEffect] = []
         self._notes: list[str] = []
+        self._unknown: tuple[UnknownFact, ...] = ()
 
     def stopped(self, error: PlannedError) -> Plan:
         """The plan of a start that ends in an error."""
@@ -61,6 +62,7 @@ class _Start:
             log=tuple(self._log),
             no_effect=tuple(self._no_effect),
             notes=tuple(self._notes),
+            unknown=self._unknown,
         )
 
     def plan(self) -> Plan:
@@ -88,6 +90,8 @@ class _Start:
             self._log.append("Unable to find hostfile, will proceed with training with local resources only.")
             if path != DEFAULT_HOSTFILE:
                 self._notes.append(f"the hostfile {path} is not at hand: planned as if it did not exist, on this machine alone")
+                why = f"{path} may name more machines and slots"
+                self._unknown = (UnknownFact(fact="hostfile", why=why, command=f"cat {path}"),)
             return None
         return read_hostfile(text)
 
@@ -220,7 +224,9 @@ class _Start:
     def _uncounted(self) -> Plan:
         why = "without a hostfile deepspeed starts one process for each GPU of this machine"
         unknown = UnknownFact(fact="gpus", why=why, command="nvidia-smi -L")
-        return msgspec.structs.replace(self._base(), starter="deepspeed", nnodes=1, unknown=(unknown,), origins=self._origins())
+        return msgspec.structs.replace(
+            self._base(), starter="deepspeed", nnodes=1, unknown=(*self._unknown, unknown), origins=self._origins()
+        )
 
 
 def _given(value: object) -> bool:

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from firstfault.launch.request import Request, program_name
-from firstfault.model.plan import Plan
+from firstfault.model.plan import Plan, UnknownFact
 
 _PYTHON = re.compile(r"python[\d.]*\Z")
 _TORCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
@@ -15,6 +15,7 @@ _MPI = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun")
 
 
 MAX_NESTING = 8
+_LOOK = "pgrep -af python; tr '\\0' '\\n' < /proc/PID/environ | grep -E 'RANK|WORLD_SIZE|CUDA_VISIBLE'"
 
 
 def plan_start(request: Request, depth: int = 0) -> Plan:
@@ -56,7 +57,10 @@ def _wrapped(request: Request, depth: int) -> Plan:
     if found is None:
         name = next(iter(request.words), "") or "an empty word"
         note = f"{name} is no launcher that is known here: what it starts is not known"
-        return Plan(command=request.words, gpus=request.machine.gpus, notes=(note,))
+        asked = UnknownFact(
+            fact="launcher", why=f"what {name} starts is not known here: look while it runs, on each machine", command=_LOOK
+        )
+        return Plan(command=request.words, gpus=request.machine.gpus, notes=(note,), unknown=(asked,))
     inner, notes = found
     planned = complete(plan_start(inner, depth + 1), inner)
     return msgspec.structs.replace(planned, notes=(*notes, *planned.notes))

@@ -1,7 +1,7 @@
 """Requests that change something come from this console's own pages, or from no browser at all.
 
-Browsers say where a request comes from (`Sec-Fetch-Site`, older ones `Origin`), and no page can make them lie. Cookies are
-`SameSite=Lax` besides.
+Browsers say where a request comes from (`Sec-Fetch-Site`, older ones `Origin` or at least `Referer`), and no page can make them
+lie. Cookies are `SameSite=Lax` besides.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ async def refuse_other_sites(request: Request[Any, Any, Any]) -> None:
     if request.method in _SAFE:
         return
     site = request.headers.get("sec-fetch-site")
-    origin = request.headers.get("origin")
+    page = request.headers.get("origin", request.headers.get("referer"))
     if site is not None:
         allowed = site in _OWN
-    elif origin is not None:
-        allowed = urlsplit(origin).netloc == _own_host(request)
+    elif page is not None:
+        allowed = urlsplit(page).netloc == _own_host(request)
     else:
         allowed = True
     if not allowed:

@@ -96,6 +96,9 @@ def test_a_page_of_another_site_changes_nothing(tmp_path: Path) -> None:
     with console(tmp_path) as client:
         for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Origin": "https://evil.example"}):
             assert post(client, headers).status_code == 403
+        assert post(client, {"Referer": "https://evil.example/page"}).status_code == 403
+        assert post(client, {"Origin": "null", "Referer": "http://console.test/"}).status_code == 403
+        assert post(client, {"Referer": "http://console.test/"}).status_code == 201
         for headers in ({"Sec-Fetch-Site": "same-origin"}, {"Origin": "http://console.test"}):
             assert post(client, headers).status_code == 201
 

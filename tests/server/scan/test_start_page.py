@@ -112,7 +112,7 @@ def test_pasted_text_is_masked_shown_and_sent_as_shown(page):
     sent = posts(page)
     page.fill("#text", f"HF_TOKEN=hf_EXAMPLEexampleEXAMPLEexample00 on anne@example.org\n[rank2]: {ERROR}\n")
     amount = shown(page)
-    size = int(re.search(r"\(([\d,]+) bytes\)", amount)[1].replace(",", ""))
+    size = int(re.search(r"([\d,]+) bytes", amount)[1].replace(",", ""))
     open_drawer(page)
     text = page.inner_text("#lines")
     assert "‹token-1›" in text and "‹email-1›" in text and "hf_EXAMPLE" not in text

@@ -169,3 +169,28 @@ def test_a_log_cannot_act_in_the_browser(browser: Any, address: str) -> None:
         page.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
         assert "<iframe srcdoc" in page.locator("main").inner_text()
     assert asked and all(url.startswith(address) for url in asked)
+
+
+def test_what_to_do_stands_beside_why_and_stays_in_sight(browser: Any, address: str, answers: dict[str, str]) -> None:
+    place = "name => document.querySelector('.side-' + name).getBoundingClientRect().toJSON()"
+    with opened(browser, viewport={"width": 1280, "height": 800}) as page:
+        page.goto(address + answers["one-rank-exception"])
+        why, do, evidence = (page.evaluate(place, name) for name in ("why", "do", "evidence"))
+        assert why["right"] < do["left"] and evidence["right"] < do["left"]
+        page.evaluate("document.querySelector('.side-evidence').lastElementChild.scrollIntoView({ block: 'end' })")
+        assert 0 <= page.evaluate(place, "do")["top"] < 800
+    with opened(browser, viewport={"width": 390, "height": 800}) as page:
+        page.goto(address + answers["one-rank-exception"])
+        why, do, evidence = (page.evaluate(place, name) for name in ("why", "do", "evidence"))
+        assert why["bottom"] <= do["top"] and do["bottom"] <= evidence["top"]
+
+
+def test_the_list_of_files_fits_a_narrow_page(browser: Any, address: str) -> None:
+    files = [{"name": "a_rather_long_name_of_a_log_of_rank_12.log", "mimeType": "text/plain", "buffer": OOM + b"\n"}]
+    with opened(browser, viewport={"width": 390, "height": 800}) as page:
+        page.goto(f"{address}/")
+        page.set_input_files("#files", files)
+        page.wait_for_selector("#review:not([hidden])")
+        heights = page.evaluate("[...document.querySelectorAll('.handed td')].map(cell => cell.offsetHeight)")
+        assert heights and max(heights) < 40
+        assert page.inner_text("#amount").count("bytes") == 1

@@ -279,3 +279,26 @@ def test_the_data_page_is_made_from_the_settings(tmp_path: Path) -> None:
 )
 def test_where_it_is_stored_names_no_user(url: str, said: str) -> None:
     assert where_stored(Settings(database_url=url)) == said
+
+
+POST = """Works with python, runs out of memory with `accelerate launch train.py`. Four cards, transformers Trainer. My config:
+compute_environment: LOCAL_MACHINE
+distributed_type: 'NO'
+num_machines: 1
+num_processes: 1
+"""
+
+
+def test_a_number_that_is_missing_is_typed_and_a_wrong_one_is_refused_in_words(visitor: TestClient) -> None:
+    path = paste(visitor, POST)
+    page = visitor.get(path).text
+    assert 'name="fact" value="launch.visible_gpus"' in page
+    assert '<input id="answer-value" name="value" inputmode="decimal"' in page
+    assert 'value="NUMBER"' not in page
+    fact = {"fact": "launch.visible_gpus"}
+    wrong = visitor.post(f"{path}/answer", data={**fact, "value": "four of them", "text": ""}, follow_redirects=False)
+    assert wrong.status_code == 422
+    assert "launch.visible_gpus" in wrong.text
+    right = visitor.post(f"{path}/answer", data={**fact, "value": "4", "text": ""}, follow_redirects=False)
+    assert right.status_code == 303
+    assert "nn.DataParallel" in visitor.get(right.headers["location"]).text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from litestar import Request, get, post
@@ -28,6 +28,23 @@ from firstfault.server.web.frame import Form, Page, address_of, field, go, page
 from firstfault.server.web.surroundings import surroundings
 
 MAX_ANSWER_BYTES = 8 << 20
+
+
+class Hint(NamedTuple):
+    """What is to be typed, in words, and the keyboard for it."""
+
+    text: str
+    mode: str = "text"
+
+
+# By the placeholder that the missing fact has in the place of choices.
+_HINTS = {
+    "SIZE": Hint("a size with its unit, such as 12.5 GiB"),
+    "NUMBER": Hint("a number", "decimal"),
+    "NUMBERS": Hint("numbers, such as 0, 1, 3"),
+    "PATH": Hint("a path"),
+    "TEXT": Hint("the words as they were printed"),
+}
 
 
 @get("/d/{diagnosis_id:str}", include_in_schema=False, sync_to_thread=True)
@@ -102,6 +119,7 @@ def _shown(found: StoredDiagnosis, principal: Principal, services: Services) -> 
         "patch": to_patch(diagnosis),
         "git_apply": git_apply(diagnosis),
         "not_in_patch": len(left_out(diagnosis)),
+        "hint": _hint(diagnosis),
         "later": words.later_questions(diagnosis.missing),
         "owned": owned,
         "chain": services.store.diagnoses.chain(found.id, principal),
@@ -109,6 +127,12 @@ def _shown(found: StoredDiagnosis, principal: Principal, services: Services) -> 
         "expires": _expires(found, services),
         "answers": f"/api/v1/diagnoses/{found.id}",
     }
+
+
+def _hint(diagnosis: Diagnosis) -> Hint | None:
+    """What to type where the answer is no choice; None where it is one, or is handed over as text."""
+    asked = diagnosis.missing[0] if diagnosis.missing else None
+    return _HINTS.get(asked.values[0]) if asked is not None and len(asked.values) == 1 else None
 
 
 def _failure(found: StoredDiagnosis, services: Services) -> Failure | None:

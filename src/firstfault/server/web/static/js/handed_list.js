@@ -64,6 +64,11 @@ export function countOfLines(count) {
   return `${count.toLocaleString("en")} ${count === 1 ? "line" : "lines"}`;
 }
 
+/** `21 KB (21,340 bytes)`, and of less than a thousand only `614 bytes`. */
+export function exactSizeOf(bytes) {
+  return bytes < 1000 ? sizeOf(bytes) : `${sizeOf(bytes)} (${bytes.toLocaleString("en")} bytes)`;
+}
+
 /** `1.2 GB`, `21 KB`. */
 export function sizeOf(bytes) {
   const unit = Math.min(Math.floor(Math.log10(Math.max(bytes, 1)) / 3), UNITS.length - 1);

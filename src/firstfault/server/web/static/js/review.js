@@ -1,5 +1,5 @@
 // The drawer that shows what will be sent, line by line, each with a tick box.
-import { countOfLines, sizeOf } from "./handed_list.js";
+import { countOfLines, exactSizeOf } from "./handed_list.js";
 
 const AT_ONCE = 300;
 const PSEUDONYM = /(‹[a-z]{2,8}-\d{1,9}›)/;
@@ -24,7 +24,7 @@ export class Review {
     const values = capsule.masked.length;
     this.details.hidden = false;
     this.details.querySelector("#amount").textContent =
-      `${countOfLines(lines)}, ${sizeOf(capsule.bytes.length)} (${capsule.bytes.length.toLocaleString("en")} bytes), ` +
+      `${countOfLines(lines)}, ${exactSizeOf(capsule.bytes.length)}, ` +
       `${values} ${values === 1 ? "value" : "values"} masked`;
     this.details.querySelector("#masked").textContent = [
       ...capsule.masked.map(({ pseudonym, rule, times }) => `‹${pseudonym}› ${times} times (${rule})`),

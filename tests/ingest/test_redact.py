@@ -85,3 +85,8 @@ def test_what_no_rule_has_looked_at_is_left_out():
 def test_any_text_keeps_its_line_ends(text):
     assert "".join(line + end for line, end in lines_of(text)) == text
     assert redactor().mask_text(text).count("\n") == text.count("\n")
+
+
+def test_colours_do_not_hide_a_value() -> None:
+    line = "\x1b[1mHF_TOKEN\x1b[0m: \x1b[36mEXAMPLEexample0a0EXAMPLE\x1b[0m"
+    assert Redactor(redaction_rules(load_pack())).mask(line) == "HF_TOKEN: ‹token-1›"

@@ -15,6 +15,7 @@ from firstfault.knowledge.redaction import RedactionRule, spans
 
 MAX_LINE_CHARS = 65_536
 """What follows in a longer line is left out: no rule has looked at it."""
+_COLOURS = re.compile(r"\x1b\[[0-9;:]{0,64}m")
 _BLOCK_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----\s*$", re.ASCII)
 _BLOCK_END = re.compile(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----", re.ASCII)
 _MAX_BLOCK_LINES = 400
@@ -64,6 +65,7 @@ class Redactor:
         """Note the hosts and addresses of the text, and `hosts`, so that pseudonyms sort as the names do."""
         found: dict[str, set[tuple[str, str]]] = {"host": {(host, "host file-name") for host in hosts}, "ip": set()}
         for line in lines:
+            line = _without_colours(line)
             for start, end, rule in self._spans(line[:MAX_LINE_CHARS]):
                 kind, _ = rule.split(" ")
                 if kind in found:
@@ -73,7 +75,8 @@ class Redactor:
                 self._name(value, rule)
 
     def mask(self, line: str) -> str:
-        """The line with every found value replaced; lines of a private key are replaced as a whole."""
+        """The line without colours and with every found value replaced; lines of a private key are replaced as a whole."""
+        line = _without_colours(line)
         if self._block_lines:
             return self._mask_block(line)
         if _BLOCK_BEGIN.search(line):
@@ -167,6 +170,11 @@ class Redactor:
     def _shown(self, name: str) -> str:
         self._times[name] += 1
         return name if self._plain else f"‹{name}›"
+
+
+def _without_colours(line: str) -> str:
+    # Between a name and its value they would hide the value.
+    return _COLOURS.sub("", line) if "\x1b[" in line else line
 
 
 def lines_of(text: str) -> list[tuple[str, str]]:

@@ -1,6 +1,8 @@
 /** Text without what identifies people, machines and accounts: the same rules and pseudonyms as `firstfault.ingest.redact`. */
 import { MAX_LINE_CHARS } from "./limits.js";
 
+// eslint-disable-next-line no-control-regex
+const COLOURS = /\x1b\[[0-9;:]{0,64}m/g;
 const BLOCK_BEGIN = /-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----[ \t\n\r\f\v]*$/;
 const BLOCK_END = /-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----/;
 const MAX_BLOCK_LINES = 400;
@@ -31,7 +33,8 @@ export class Redactor {
   /** Notes the hosts and addresses of the lines, so that pseudonyms sort as the names do. */
   learn(lines) {
     const found = new Map(LEARNT.map((kind) => [kind, new Map()]));
-    for (const line of lines) {
+    for (const raw of lines) {
+      const line = withoutColours(raw);
       for (const [start, end, kind, rule] of this.spans(line.slice(0, MAX_LINE_CHARS))) {
         const value = line.slice(start, end);
         found.get(kind)?.set(`${value} ${kind} ${rule}`, { value, rule });
@@ -53,8 +56,9 @@ export class Redactor {
     return masked;
   }
 
-  /** The line with every found value replaced; lines of a private key are replaced as a whole. */
-  mask(line) {
+  /** The line without colours and with every found value replaced; lines of a private key are replaced as a whole. */
+  mask(raw) {
+    const line = withoutColours(raw);
     if (this.blockLines) return this.maskBlock(line);
     if (BLOCK_BEGIN.test(line)) this.blockLines = MAX_BLOCK_LINES;
     const cut = line.slice(0, MAX_LINE_CHARS);
@@ -219,4 +223,9 @@ function codePoints(a, b) {
     if (order) return order;
   }
   return first.length - second.length;
+}
+
+/** Between a name and its value they would hide the value. */
+function withoutColours(line) {
+  return line.includes("\x1b[") ? line.replace(COLOURS, "") : line;
 }

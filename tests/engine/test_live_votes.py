@@ -10,6 +10,7 @@ from firstfault.engine.investigate import investigate
 from firstfault.ingest.bundle import gather, gather_text
 from firstfault.knowledge.pack import load_pack
 from firstfault.model.diagnosis import Diagnosis
+from flight_dumps import Run, write
 
 HANGS = Path(__file__).parents[1] / "data" / "hangs"
 _WAITS = """\
@@ -151,3 +152,17 @@ def test_two_answers_of_ras_alike_to_the_byte_are_two_answers(tmp_path: Path) ->
     found = investigate(gather([tmp_path], load_pack()), load_pack())
     assert found.initiating is not None
     assert found.initiating.rank == 5
+
+
+@pytest.mark.parametrize(("odd", "ranks"), [(2, (2,)), (1, (1, 2))])
+def test_dumps_and_stacks_vote_together(odd: int, ranks: tuple[int, ...], tmp_path: Path) -> None:
+    write(tmp_path, Run(4, 60, stop={2: 33}).dumps())
+    busy = _stack(odd, "acquire (threading.py:300)", "load (data.py:12)", "<module> (train.py:90)")
+    stacks = "\n".join(busy if rank == odd else _waits(rank) for rank in range(4))
+    (tmp_path / "stacks.txt").write_text(stacks)
+    found = investigate(gather([tmp_path], load_pack()), load_pack())
+    assert found.initiating is not None
+    assert found.initiating.ranks == ranks
+    assert found.initiating.certainty == ("likely" if len(ranks) == 1 else "undetermined")
+    assert found.verdict != "established"
+    assert ("does not agree on whom they wait for" in found.cause) is (len(ranks) > 1)

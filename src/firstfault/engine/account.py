@@ -41,7 +41,7 @@ MAX_LISTED_SUSPECTS = 8
 class Account(msgspec.Struct, frozen=True, kw_only=True):
     """`own` is true if a fault that can start failures is left unexplained; otherwise `choice` rests on consequences only.
 
-    `explained` are (effect, root, sentence).
+    `explained` are (effect, root, sentence); `doubt` is what speaks against the suspects, as a sentence.
     """
 
     choice: Choice
@@ -50,6 +50,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     independent: tuple[Fault, ...] = ()
     suspects: tuple[int, ...] = ()
     symmetric: bool | None = None
+    doubt: str = ""
 
 
 def account_for(
@@ -158,7 +159,7 @@ def _consequences_only(
         certainty="likely" if rank is not None else "undetermined",
         reason=found.reason,
     )
-    return Account(choice=choice, own=False, explained=explain_all(consequences), suspects=found.ranks)
+    return Account(choice=choice, own=False, explained=explain_all(consequences), suspects=found.ranks, doubt=found.doubt)
 
 
 def _wait_for_absent(strong: Sequence[Fault], aligned: Aligned) -> bool:

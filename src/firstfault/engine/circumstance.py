@@ -27,6 +27,7 @@ def circumstances(attempt: int | None, accounts: Mapping[int | None, Account], a
     return (
         *_shared(account),
         *_unordered(account, aligned),
+        *((account.doubt,) if account.doubt else ()),
         *_other_attempts(attempt, accounts),
         *_second_faults(account, aligned),
         *_after_work(account, aligned),

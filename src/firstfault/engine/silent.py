@@ -22,11 +22,15 @@ _SAYS_NOTHING = FREE | {"exit_sigterm", "process_exit", "teardown_noise"}
 
 
 class Suspicion(msgspec.Struct, frozen=True, kw_only=True):
-    """The suspected ranks, why in one sentence, and whether they were alive while the others waited."""
+    """The suspected ranks, why in one sentence, and whether they were alive while the others waited.
+
+    `doubt` is a sentence about evidence that names others; empty where there is none.
+    """
 
     ranks: tuple[int, ...] = ()
     reason: str = ""
     alive: bool = False
+    doubt: str = ""
 
 
 def suspect(aligned: Aligned, faults: Sequence[Fault], told_ranks: Collection[int]) -> Suspicion:

@@ -58,3 +58,23 @@ def test_a_hostile_value_cannot_drive_the_terminal() -> None:
     text = render_plan(made("accelerate launch --gpu_ids '\x1b[2J\u202e' train.py"), ascii=True)
     assert text.isascii()
     assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    ("line", "arguments", "said"),
+    [
+        (
+            "python lit.py",
+            "devices=2, strategy='ddp'",
+            "Lightning's Trainer takes 2 devices (cuda), strategy ddp, and starts 1 more process itself: 2 in all",
+        ),
+        ("python lit.py", "devices=1", "Lightning's Trainer takes 1 device (cuda), strategy single_device"),
+        ("python lit.py", "devices=args.n", "Lightning's Trainer decides its devices by what is not known here"),
+        ("torchrun --nproc_per_node 2 lit.py", "devices=4", "then Lightning's Trainer stops with ValueError: "),
+    ],
+)
+def test_what_lightning_makes_of_the_start_is_said(line: str, arguments: str, said: str) -> None:
+    script = {"lit.py": f"import lightning as L\ntrainer = L.Trainer({arguments})\n"}
+    text = " ".join(render_plan(plan(request(line, files=script)), width=120, color=False, ascii=True).split())
+    assert said in text
+    assert "transformers.Trainer" not in text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from firstfault.model.plan import NoEffect, Origin, Plan, Process
+from firstfault.model.plan import Lightning, NoEffect, Origin, Plan, Process
 from firstfault.render.layout import Canvas, cells, cut, fold
 from firstfault.render.plan_findings import write_findings
 from firstfault.render.style import Look, Role
@@ -100,6 +100,8 @@ def _consequence(plan: Plan) -> str:
         return ""
     if first.error is not None:
         return f"then the first process stops with {first.error.type}: {first.error.message}"
+    if plan.lightning is not None:
+        return _lightning(plan.lightning)
     if first.wraps_in_DataParallel:
         return (
             f"if the script uses transformers.Trainer, it wraps the model in nn.DataParallel: {first.n_gpu} copies, "
@@ -109,6 +111,18 @@ def _consequence(plan: Plan) -> str:
     if several and first.device == "cpu" and plan.starter == "torchelastic" and not first.init_process_group:
         return "no GPU is visible: each process trains on the CPU on its own, and all write the same files"
     return ""
+
+
+def _lightning(found: Lightning) -> str:
+    """What Lightning's Trainer makes of its process."""
+    if found.error is not None:
+        return f"then Lightning's Trainer stops with {found.error.type}: {found.error.message}"
+    if found.devices is None or found.accelerator is None:
+        return "Lightning's Trainer decides its devices by what is not known here"
+    each = f"{found.devices} device{'' if found.devices == 1 else 's'} ({found.accelerator})"
+    more = f", and starts {found.starts} more process{'' if found.starts == 1 else 'es'} itself" if found.starts else ""
+    total = f": {found.world_size} in all" if (found.world_size or 1) > 1 else ""
+    return f"Lightning's Trainer takes {each}, strategy {found.strategy or 'not known'}{more}{total}"
 
 
 def _compile(plan: Plan) -> str:

@@ -49,3 +49,10 @@ def test_without_a_count_each_variant_has_its_own_findings() -> None:
 def test_ranks_before_the_command_are_meant() -> None:
     line = "env RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 MASTER_ADDR=10.0.0.4 MASTER_PORT=29500 python train.py"
     assert "stale-rank-variables" not in found(line)
+
+
+def test_what_is_certain_is_said_once() -> None:
+    script = {"train.py": "from transformers import Trainer\nTrainer(model=m).train()\n"}
+    asked = request("python train.py", files=script)
+    found = next(one for one in findings(plan(asked), asked, PACK) if one.entry == "trainer-implicit-dataparallel")
+    assert (found.verdict, found.text.count("no LOCAL_RANK")) == ("established", 1)

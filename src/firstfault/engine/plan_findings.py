@@ -123,9 +123,9 @@ class PlanKnown:
 
 
 def _true(entry: Entry, known: PlanKnown) -> tuple[Condition, ...]:
-    """The conditions of the entry that the plan makes true, decisive ones first."""
-    true = [condition for condition in entry.plan if parse(condition.if_).evaluate(known) is True]
-    return tuple(sorted(true, key=lambda condition: not condition.decisive))
+    """The conditions of the entry that the plan makes true; beside decisive ones the others only say less of the same."""
+    true = tuple(condition for condition in entry.plan if parse(condition.if_).evaluate(known) is True)
+    return tuple(condition for condition in true if condition.decisive) or true
 
 
 def _ancestors(entry: Entry, pack: Pack) -> Iterator[str]:

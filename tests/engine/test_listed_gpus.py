@@ -74,3 +74,11 @@ def test_with_the_traceback_the_cause_is_established(tmp_path: Path) -> None:
     found = firstfault.diagnose([str(tmp_path / name) for name in files])
     assert (found.verdict, found.entry) == ("established", "trainer-implicit-dataparallel")
     assert "2 GPUs" in found.cause
+
+
+@pytest.mark.parametrize("listing", [TABLE, LISTED])
+def test_a_list_of_gpus_alone_makes_no_fault_of_a_start_possible(listing: str, tmp_path: Path) -> None:
+    (tmp_path / "smi.txt").write_text(listing)
+    found = firstfault.diagnose([str(tmp_path / "smi.txt")])
+    assert (found.verdict, found.entry) == ("undetermined", None)
+    assert found.missing[0].fact == "launch.command"

@@ -26,6 +26,7 @@ CLEAR_LEAD = 2
 SILENT_FAMILIES = frozenset({"plan", "launch", "trainer", "memory", "autograd", "script", "perf", "hang", "train"})
 # A machine that runs slower fails nothing: its state is read like a figure of speed.
 _SPEED_FACTS = frozenset({"gpu.throttle"})
+_OF_THE_MACHINE = frozenset({"launch.visible_gpus"})
 SETTING_FAMILIES = frozenset({"plan", "launch", "script", "train"})
 # Facts that the frames of the traceback give: what the process was doing when it failed.
 FRAMES_PRODUCER = "engine/derive/frames"
@@ -176,11 +177,14 @@ def _common_root(planned: Sequence[Candidate], known: Known, pack: Pack) -> tupl
 
 
 def half_known(condition: Condition, known: Known) -> bool:
-    """True if the condition of a plan is open, a part of it is known, and what is not can be answered of a start."""
+    """True if the condition of a plan is open, a part of it is known, and what is not can be answered of a start.
+
+    What the machine has is no part of a start: a list of GPUs alone makes none of its faults possible.
+    """
     expression = parse(condition.if_)
     unknown = expression.unknowns(known)
     askable = not any(name.startswith("plan.") or name not in known.pack.facts for name in unknown)
-    return askable and expression.evaluate(known) is None and bool(expression.names - unknown)
+    return askable and expression.evaluate(known) is None and bool(expression.names - unknown - _OF_THE_MACHINE)
 
 
 def _requirements(entry: Entry, known: Known) -> Truth:

@@ -322,3 +322,10 @@ def test_rank_that_left_after_the_end_of_training_is_no_failure():
     early = Log("console.log", host="a").raises("KeyError: 'summary'", rank=2)
     early.exit(-15, pid=11, told=True).exit(1, rank=2, pid=12).exit(-15, rank=1, pid=11)
     assert {one.place.rank for one in (*attributed(3, early).independent, *attributed(3, early).initiating)} >= {2}
+
+
+def test_who_waited_for_clients_did_not_fail_first():
+    log = Log("rank-2.log", rank=2).fault("rendezvous_error", joined=3, expected=4)
+    found = attributed(4, log)
+    assert found.rank is None
+    assert (found.certainty, found.ranks) == ("undetermined", (0, 1, 3))

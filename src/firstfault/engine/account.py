@@ -163,13 +163,24 @@ def _consequences_only(
 
 
 def _wait_for_absent(strong: Sequence[Fault], aligned: Aligned) -> bool:
-    """True if all that was heard waited for the others to join, and as many ranks as did not join left no trace."""
+    """True if all that was heard waited for others to join, and either the text says that some did not, or as many ranks as
+    did not join left no trace.
+    """
+    if not strong or any(fault.fault_class != "rendezvous_error" for fault in strong):
+        return False
+    if all(_says_who_is_short(fault) for fault in strong):
+        return True
     joined = {fault.event.captures.get("joined") for fault in strong}
     count = next(iter(joined)) if len(joined) == 1 else None
-    if aligned.world_size is None or not isinstance(count, int) or any(f.fault_class != "rendezvous_error" for f in strong):
+    if aligned.world_size is None or not isinstance(count, int):
         return False
     heard = aligned.ranks | {fault.rank for fault in strong if fault.rank is not None}
     return 0 < aligned.world_size - len(heard) == aligned.world_size - count
+
+
+def _says_who_is_short(fault: Fault) -> bool:
+    joined, expected = (fault.event.captures.get(name) for name in ("joined", "expected"))
+    return isinstance(joined, int) and isinstance(expected, int) and joined < expected
 
 
 def _only_one_that_ended(roots: Sequence[Fault], told: Collection[int]) -> Fault | None:

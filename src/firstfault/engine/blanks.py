@@ -77,7 +77,8 @@ def _names(bundle: Bundle, log: str | None) -> Iterator[tuple[str, str]]:
     if first is not None:
         yield "log", first
         folder = str(PurePath(first).parent)
-        yield "log_dir", folder if len(bundle.reports) > 1 and folder != "." else first
+        if folder != "." or len(bundle.reports) > 1:
+            yield "log_dir", folder
     configs = [report.source.path for report in bundle.reports if report.source.kind in _CONFIGS]
     if configs:
         yield "config", configs[0]

@@ -71,3 +71,18 @@ def test_without_ranks_two_hosts_are_two_processes():
     (said,) = found.circumstances
     assert "a process raised an exception on a" in said
     assert "a process raised an exception on b" in said
+
+
+def test_the_only_error_that_was_raised_while_a_lost_peer_was_handled():
+    log = Log("rank-0.log", rank=0).raises(
+        "RuntimeError: Connection closed by peer", "KeyError: 'last'", fault_class="peer_lost"
+    )
+    assert (
+        attributed(4, log).circumstances[0].startswith("The KeyError of rank 0 was raised while it handled the lost connection")
+    )
+
+
+def test_a_failure_below_the_end_of_another_rank_in_one_console():
+    log = Log("console.log").note("run.finished", rank=0).raises("RuntimeError: driver shutting down", rank=1)
+    (said,) = attributed(2, log).circumstances
+    assert said == "The end of training of rank 0 stands above it: it may have failed while the run was being closed."

@@ -41,3 +41,25 @@ def test_peer_whose_steps_were_written_late(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, {"rank_0.log": steps(50) + failed("02:00:51", 0), "rank_1.log": lost + steps(50)})
     assert found.initiating is not None and found.initiating.rank == 0
     assert {one.rank for one in found.collateral} == {1}
+
+
+STEP = "2026-01-01 10:00:{:02d} INFO step {} loss 2.1\n"
+TRACE = """\
+Traceback (most recent call last):
+  File "/w/data.py", line 12, in read
+    r = get(url)
+ConnectionError: reset by peer
+"""
+
+
+def verdict(folder: Path, text: str) -> str:
+    return diagnosed(folder, {"run.log": text}).verdict
+
+
+def test_dated_steps_on_both_sides_of_a_traceback_near_the_top_were_not_held_back(tmp_path: Path) -> None:
+    below = "".join(STEP.format(10 + n, 20 + n) for n in range(5))
+    above = STEP.format(1, 10) + STEP.format(2, 11)
+    assert verdict(tmp_path, above + TRACE + below) == "no_failure"
+    # Behind so much text the lines above may be what a full buffer let go.
+    filler = "".join(f"2026-01-01 10:00:00 INFO loading shard {n} of the data set\n" for n in range(200))
+    assert verdict(tmp_path, STEP.format(1, 10) + filler + STEP.format(2, 11) + TRACE + below) != "no_failure"

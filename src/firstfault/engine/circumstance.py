@@ -132,15 +132,20 @@ def _after_work(account: Account, aligned: Aligned) -> Iterator[str]:
         return
     first = account.choice.initiating[0].event
     ends = [end for end in aligned.events if is_finish(end) and end.source_id == first.source_id]
+    others = [end.place.rank for end in ends if end.span.offset < first.span.offset and end.place.rank != first.place.rank]
     if ended_above(first, aligned) is not None:
         yield "The end of training stands above it: the work was done, and it failed while the run was being closed."
+    elif first.place.rank is not None and any(rank is not None for rank in others):
+        named = listed(sorted({rank for rank in others if rank is not None}))
+        yield f"The end of training of {named} stands above it: it may have failed while the run was being closed."
     elif any(is_flushed_late(end.place, first) for end in ends):
         yield "By its time, the end of training was before it: the work was done, and it failed while the run was being closed."
 
 
 def _echoes(account: Account, aligned: Aligned) -> Iterator[str]:
     """Exceptions that were raised while a lost peer was handled: they are loud, and no failures of their own."""
-    for fault, _, _ in account.explained:
+    own = () if account.own else account.choice.initiating
+    for fault in (*(effect for effect, _, _ in account.explained), *own):
         traceback = aligned.traceback_of(fault.event)
         if fault.fault_class not in _LOST or fault.rank is None or traceback is None or len(traceback.blocks) < 2:
             continue

@@ -23,6 +23,8 @@ MIN_LATER_LINES = 2
 MIN_LATER_S = 1.0
 MAX_FLUSH_S = 1700.0
 MAX_LINES_BELOW_END = 3
+BUFFER_BYTES = 8_192
+"""What Python's standard output holds back where it is no terminal."""
 
 
 def is_finish(event: Event) -> bool:
@@ -224,6 +226,11 @@ def _went_on(fault: Fault, last: Progress, failed_at: int, failing: bool) -> boo
     if failing:
         return False
     if event.traceback is None and fault.fault_class not in _ENDS_LATER:
+        return True
+    above = last.first_span is not None and last.first_span.offset < event.span.offset < BUFFER_BYTES
+    if above and last.last_time is not None:
+        # A buffer of this size would have held back what stands above as well: the stream is written line by line. A bar, which
+        # has no time, is drawn once more at the end.
         return True
     delay = Clocks().delay(event.place, Place(rank=fault.rank, host=event.place.host, time=last.last_time))
     return delay is not None and delay.seconds >= MIN_LATER_S

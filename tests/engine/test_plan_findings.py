@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-from firstfault.engine.plan_findings import findings, with_findings
+from firstfault.engine.plan_findings import PlanKnown, _may_hold, findings, with_findings
 from firstfault.knowledge.pack import load_pack
 from firstfault.launch.plan import plan
+from firstfault.model.fact import Fact, FactSet
 from firstfault.model.plan import PlanFinding
 from launch_requests import request
 
@@ -56,3 +57,18 @@ def test_what_is_certain_is_said_once() -> None:
     asked = request("python train.py", files=script)
     found = next(one for one in findings(plan(asked), asked, PACK) if one.entry == "trainer-implicit-dataparallel")
     assert (found.verdict, found.text.count("no LOCAL_RANK")) == ("established", 1)
+
+
+def test_a_condition_is_left_unread_only_where_a_fact_of_a_conjunction_is_unknown() -> None:
+    facts = FactSet()
+    facts.add(Fact(name="launch.processes", value=2, origin="given"))
+    known = PlanKnown(facts, (), PACK)
+    may_hold = {
+        "launch.processes > 1": True,
+        "launch.processes > 1 and launch.visible_gpus > 1": False,
+        "launch.processes > 1 or launch.visible_gpus > 1": True,
+        "not launch.visible_gpus > 1": True,
+        "0.5 * launch.visible_gpus > 1": True,
+        "plan.stops": False,
+    }
+    assert {text: _may_hold(text, known) for text in may_hold} == may_hold

@@ -10,6 +10,7 @@ import msgspec
 from firstfault.ingest.plan_files import files_of, script_report
 from firstfault.knowledge.expression import parse
 from firstfault.launch.plan_facts import facts_of_plan
+from firstfault.lazy_pattern import lazy_pattern
 from firstfault.model.fact import Fact, FactSet
 from firstfault.model.plan import Plan, PlanFinding
 
@@ -76,6 +77,9 @@ def said_by(plan: Plan) -> tuple[str, ...]:
     return tuple(line for text in (*texts, *plan.warnings, *plan.log) for line in text.splitlines())
 
 
+_NAME = lazy_pattern(r"[a-z_]+\.[a-z0-9_.]+\Z")
+
+
 class PlanKnown:
     """What is known of a plan: its facts, and the signals in what its launcher will print."""
 
@@ -111,21 +115,30 @@ class PlanKnown:
 
     def _seen(self) -> Iterator[str]:
         text = "\n".join(self._said)
-        asked = {name for entry in self.pack.entries.values() for one in entry.plan for name in parse(one.if_).names}
-        likely = [signal for signal in self.pack.signals if signal.event in asked and signal.literal in text]
+        likely = [signal for signal in self.pack.signals if signal.literal in text]
         if not likely:
             return
+        asked = "\n".join(one.if_ for entry in self.pack.entries.values() for one in entry.plan)
         from firstfault.knowledge.signal_match import match_text
 
         for signal in likely:
-            if any(match_text(signal, line) is not None for line in self._said):
+            if signal.event in asked and any(match_text(signal, line) is not None for line in self._said):
                 yield signal.event
 
 
 def _true(entry: Entry, known: PlanKnown) -> tuple[Condition, ...]:
     """The conditions of the entry that the plan makes true; beside decisive ones the others only say less of the same."""
-    true = tuple(condition for condition in entry.plan if parse(condition.if_).evaluate(known) is True)
+    likely = (condition for condition in entry.plan if _may_hold(condition.if_, known))
+    true = tuple(condition for condition in likely if parse(condition.if_).evaluate(known) is True)
     return tuple(condition for condition in true if condition.decisive) or true
+
+
+def _may_hold(text: str, known: PlanKnown) -> bool:
+    """False for a plain conjunction of which a fact is unknown: most are that, and to read one costs more than to see it."""
+    if " or " in text or "not " in text or "(" in text:
+        return True
+    first = (part.split(" ", 1)[0] for part in text.split(" and "))
+    return all(known.value(word) is not None for word in first if _NAME.match(word))
 
 
 def _ancestors(entry: Entry, pack: Pack) -> Iterator[str]:

@@ -56,9 +56,14 @@ class _Parser(argparse.ArgumentParser):
     """A parser that raises `Stop` where argparse prints and exits; `taken` holds the spelling of every option it met."""
 
     def __init__(self, prog: str) -> None:
-        # argparse makes a formatter for every option; without a width each asks for the terminal's.
+        # Without a width a formatter asks for the terminal's.
+        self._formatter = argparse.HelpFormatter(prog, width=80)
         super().__init__(prog=prog, usage="", formatter_class=partial(argparse.HelpFormatter, width=80))
         self.taken: dict[str, str] = {}
+
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        # argparse asks for one at every option that is added, only to check how it would be shown.
+        return self._formatter
 
     def error(self, message: str) -> NoReturn:
         """A usage error: exit code 2 and the line that argparse prints below the usage."""

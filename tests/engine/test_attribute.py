@@ -329,3 +329,15 @@ def test_who_waited_for_clients_did_not_fail_first():
     found = attributed(4, log)
     assert found.rank is None
     assert (found.certainty, found.ranks) == ("undetermined", (0, 1, 3))
+
+
+def test_of_several_suspects_none_is_shown_as_the_first():
+    logs = [
+        Log(f"node{node}.log", host=f"node-{node}").exit(1, rank=2 + 3 * node, pid=10 + node, at=50 - 7 * node)
+        for node in (0, 1)
+    ]
+    for log in logs:
+        log.fault("launcher_report")
+    found = attributed(8, *logs)
+    assert found.certainty == "undetermined"
+    assert {event.place.rank for event in found.initiating} == {2, 5}

@@ -151,8 +151,10 @@ def _consequences_only(
     reports = _REPORTS if alone is not None else frozenset()
     echoes = [fault for fault in roots if fault.rank in waited or fault.fault_class in reports]
     consequences += [Consequence(fault, first) for fault in echoes if fault is not first]
+    # Of several suspects whose ends are alike none is shown as the first.
+    alike = [fault for fault in roots if fault.rank in found.ranks and fault.shape == first.shape] if rank is None else []
     choice = Choice(
-        initiating=(first,),
+        initiating=tuple(alike) if first in alike else (first,),
         rank=rank,
         ranks=found.ranks if len(found.ranks) <= MAX_LISTED_SUSPECTS else (),
         relation="several" if len(found.ranks) > 1 else "one",

@@ -49,9 +49,11 @@ class Redactor:
         *,
         plain: bool = False,
         names: MutableMapping[tuple[str, str], str] | None = None,
+        again: bool = False,
     ) -> None:
         self._rules = [(rule, rule.compiled(), re.compile(rule.follows, re.ASCII) if rule.follows else None) for rule in rules]
         self._plain = plain
+        self._again = again
         self._names: MutableMapping[tuple[str, str], str] = {} if names is None else names
         self._counts = Counter(name.rpartition("-")[0] for name in self._names.values())
         self._found_by: dict[str, str] = {}
@@ -119,6 +121,8 @@ class Redactor:
             self._block_lines = 0
             return self.mask(line)
         self._block_lines -= 1
+        if self._again and _is_masked(line):
+            return line
         return self._shown(self._name(line.strip(), "key private-key-block")) if line.strip() else line
 
     def _spans(self, line: str) -> list[_Span]:
@@ -144,7 +148,7 @@ class Redactor:
                 if not any(item[0] < end and start < item[1] for item in result):
                     result.append((start, end, "host known-host"))
         self._previous = line
-        return sorted(result)
+        return sorted(item for item in result if not (self._again and _is_masked(line[item[0] : item[1]])))
 
     def _name(self, value: str, rule: str) -> str:
         kind, found_by = rule.split(" ")
@@ -181,6 +185,11 @@ def lines_of(text: str) -> list[tuple[str, str]]:
     """The lines of a text, each with its line end (a lone carriage return ends none)."""
     parts = re.split(r"(\r?\n)", text)
     return [(line, end) for line, end in zip(parts[::2], [*parts[1::2], ""], strict=True) if line or end]
+
+
+def _is_masked(value: str) -> bool:
+    """True if nothing but pseudonyms, and signs between them, is left in the value."""
+    return "‹" in value and not any(sign.isalnum() for sign in _PSEUDONYM.sub("", value))
 
 
 def without_marks(text: str) -> str:

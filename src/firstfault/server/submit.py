@@ -111,7 +111,7 @@ def _answer(sent: Submission, diagnosis_id: str, principal: Principal, address: 
     begin = monotonic()
     try:
         take_one(principal, address, services)
-        diagnosis = services.work.diagnose(sent.capsule, sent.facts)
+        diagnosis, capsule, facts = services.work.answer(sent.capsule, sent.facts)
     except (AllowanceSpentError, BusyError, LimitError, OwnFaultError, RefusedError) as error:
         ops.REFUSED.labels(type(error).__name__.removesuffix("Error").lower()).inc()
         raise
@@ -128,9 +128,9 @@ def _answer(sent: Submission, diagnosis_id: str, principal: Principal, address: 
         rank=diagnosis.initiating.rank if diagnosis.initiating else None,
         project=sent.project,
         follows=sent.follows,
-        facts=sent.facts,
+        facts=facts,
         diagnosis=msgspec.json.encode(diagnosis),
-        capsule=sent.capsule,
+        capsule=capsule,
         # Without an account there is nobody to sign in: the link is the only way back to it.
         visibility="link" if principal.owner.kind == "anonymous" and not services.settings.private else "owner",
     )

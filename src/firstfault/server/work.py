@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from queue import Empty, Queue
 from threading import Lock
 from time import monotonic
+from typing import NamedTuple
 
 import msgspec
 
@@ -44,6 +45,14 @@ class OwnFaultError(Exception):
     """The engine failed on the submission: a fault of firstfault."""
 
 
+class Answered(NamedTuple):
+    """A diagnosis, and the capsule's bytes and the facts that it was made from, masked once more."""
+
+    diagnosis: Diagnosis
+    capsule: bytes
+    facts: dict[str, str]
+
+
 class Work:
     """A pool of workers. Safe for threads: each caller has a worker for himself while he waits."""
 
@@ -57,18 +66,23 @@ class Work:
             self._add()
 
     def diagnose(self, capsule: Capsule | bytes, facts: Mapping[str, str]) -> Diagnosis:
-        """The answer for a capsule. BusyError, LimitError, RefusedError, OwnFaultError where there is none."""
+        """The answer for a capsule of our own. BusyError, LimitError, RefusedError, OwnFaultError where there is none."""
         sent = capsule if isinstance(capsule, bytes) else msgspec.json.encode(capsule)
-        return msgspec.json.decode(self._made(Task(sent, dict(facts))), type=Diagnosis)
+        return msgspec.json.decode(self._outcome(Task(sent, dict(facts))).made, type=Diagnosis)
+
+    def answer(self, sent: bytes, facts: Mapping[str, str]) -> Answered:
+        """The answer for a capsule that somebody sent, whose word that it is redacted is not taken; raises as `diagnose`."""
+        found = self._outcome(Task(sent, dict(facts), again=True))
+        return Answered(msgspec.json.decode(found.made, type=Diagnosis), found.capsule, found.facts)
 
     def gather(self, files: Sequence[tuple[str, bytes]], taken: Sequence[tuple[str, str]] = ()) -> bytes:
         """The redacted capsule of files by name, packed ones too; raises as `diagnose` does.
 
         `taken` are pseudonyms by kind that an earlier capsule of the same investigation uses.
         """
-        return self._made(Intake(tuple(files), tuple(taken)))
+        return self._outcome(Intake(tuple(files), tuple(taken))).made
 
-    def _made(self, task: Task | Intake) -> bytes:
+    def _outcome(self, task: Task | Intake) -> Outcome:
         try:
             worker = self._free.get(timeout=WAIT_S)
         except Empty:
@@ -86,7 +100,7 @@ class Work:
             raise RefusedError(outcome.what, outcome.where, outcome.hint)
         if outcome.error:
             raise OwnFaultError(outcome.what)
-        return outcome.made
+        return outcome
 
     def close(self) -> None:
         """Stop all workers; who still waits for one is told that it is busy."""

@@ -21,16 +21,18 @@ from firstfault.knowledge.pack import load_pack
 from firstfault.knowledge.redaction import redaction_rules
 from firstfault.knowledge.schema import Pack
 from firstfault.model.diagnosis import Diagnosis
+from firstfault.server.remask import masked_again
 
 MEMORY_BYTES = 3 << 30
 MAX_FRAME_BYTES = 256 << 20
 
 
 class Task(msgspec.Struct, frozen=True, tag="diagnose"):
-    """A capsule (`firstfault.capsule/1` in JSON) and what was answered of missing facts."""
+    """A capsule (`firstfault.capsule/1` in JSON) and what was answered of missing facts. `again`: mask both once more."""
 
     capsule: bytes
     facts: dict[str, str]
+    again: bool = False
 
 
 class Intake(msgspec.Struct, frozen=True, tag="gather"):
@@ -41,9 +43,14 @@ class Intake(msgspec.Struct, frozen=True, tag="gather"):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The diagnosis or capsule in JSON, or why there is none: `input` and `limit` are the sender's to mend, `fault` is ours."""
+    """The diagnosis or capsule in JSON, or why there is none: `input` and `limit` are the sender's to mend, `fault` is ours.
+
+    `capsule` and `facts` are those that were diagnosed, where they were masked once more.
+    """
 
     made: bytes = b""
+    capsule: bytes = b""
+    facts: dict[str, str] = {}
     error: Literal["", "input", "limit", "fault"] = ""
     what: str = ""
     where: str = ""
@@ -55,8 +62,12 @@ def answer(task: Task | Intake, pack: Pack) -> Outcome:
     try:
         if isinstance(task, Intake):
             return Outcome(made=encode(gather(task, pack)))
-        capsule = msgspec.json.decode(task.capsule, type=Capsule)
-        return Outcome(made=msgspec.json.encode(diagnose_capsule(capsule, task.facts, pack)))
+        capsule, facts = msgspec.json.decode(task.capsule, type=Capsule), task.facts
+        if not task.again:
+            return Outcome(made=msgspec.json.encode(diagnose_capsule(capsule, facts, pack)))
+        capsule, facts = masked_again(capsule, facts, redaction_rules(pack))
+        made = msgspec.json.encode(diagnose_capsule(capsule, facts, pack))
+        return Outcome(made=made, capsule=encode(capsule), facts=facts)
     except FirstfaultError as error:
         return Outcome(error="input", what=error.message, where=error.where, hint=error.hint)
     except msgspec.MsgspecError as error:

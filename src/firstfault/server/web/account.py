@@ -46,7 +46,7 @@ def sign_in_page(services: GivenServices, principal: GivenPrincipal, invitation:
 
 @post("/sign-in", include_in_schema=False, sync_to_thread=True)
 def do_sign_in(data: Form, request: _AnyRequest, services: GivenServices, principal: GivenPrincipal) -> Page:
-    """A session in a cookie; the same refusal whatever was wrong."""
+    """A session in a cookie, and the one before ends; the same refusal whatever was wrong."""
     email, invitation = field(data, "email"), field(data, "invitation")
     agent = request.headers.get("user-agent", "")
     address = address_key(request, services)
@@ -55,6 +55,7 @@ def do_sign_in(data: Form, request: _AnyRequest, services: GivenServices, princi
     except SignInError as error:
         shown = {"email": email, "error": str(error), "invitation": invitation}
         return page("sign_in.html", services, principal, status_code=401, **shown)
+    _end_earlier(principal, services)
     return _with_session(go(services, f"/join?invitation={invitation}" if _is_secret(invitation) else "/h"), secret, services)
 
 
@@ -77,6 +78,7 @@ def do_sign_up(data: Form, request: _AnyRequest, services: GivenServices, princi
         return _sign_up_page(services, principal, invitation, email=email, error=str(error), status_code=422)
     agent = request.headers.get("user-agent", "")
     _, secret = sign_in(services.store, services.settings, email, _password(data), agent, address=address)
+    _end_earlier(principal, services)
     return _with_session(go(services, "/account"), secret, services)
 
 
@@ -201,6 +203,12 @@ def _with_session(answer: Page, secret: str, services: Services) -> Page:
     lasts = timedelta(days=services.settings.session_days)
     answer.set_cookie(cookie(session_cookie(services), secret, lasts, services))
     return answer
+
+
+def _end_earlier(principal: Principal, services: Services) -> None:
+    """Whoever knew the secret that this browser came with learns nothing from the new one."""
+    if principal.account_id is not None and principal.session_id is not None:
+        services.store.sessions.end(principal.account_id, principal.session_id)
 
 
 def _password(form: dict[str, Any]) -> str:

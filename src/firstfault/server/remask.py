@@ -19,9 +19,7 @@ _MAX_NUMBER = 20_000
 """Numbers beyond it are nobody's: a text must not make us count to a billion."""
 
 
-def masked_again(
-    capsule: Capsule, facts: Mapping[str, str], rules: Iterable[RedactionRule]
-) -> tuple[Capsule, dict[str, str]]:
+def masked_again(capsule: Capsule, facts: Mapping[str, str], rules: Iterable[RedactionRule]) -> tuple[Capsule, dict[str, str]]:
     """The capsule and the facts without what the rules find in them. Of another schema: UnreadableInputError."""
     if capsule.schema != SCHEMA:
         raise UnreadableInputError("the capsule is of another schema", where="schema", hint=f"send {SCHEMA}")
